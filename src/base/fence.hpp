@@ -1,0 +1,27 @@
+// SPDX-License-Identifier: MIT
+#pragma once
+
+#include <atomic>
+
+namespace framelane::base {
+
+/// Orders every earlier access of this thread before every later one, as all threads see them.
+inline void full_fence() noexcept {
+#if defined(__SANITIZE_THREAD__) || (defined(__has_feature) && __has_feature(thread_sanitizer))
+  // TSan knows no fences (g++ refuses them); a seq_cst RMW of one variable of all threads is as strong.
+  static std::atomic<int> common{0};
+  common.fetch_add(0, std::memory_order_seq_cst);
+#else
+  std::atomic_thread_fence(std::memory_order_seq_cst);
+#endif
+}
+
+/// Makes earlier non-temporal stores (streaming copies into a slot) visible before a later release store. Release alone doesn't order
+/// them on x86; elsewhere there is nothing to do.
+inline void streaming_store_fence() noexcept {
+#if defined(__x86_64__) || defined(__i386__)
+  __builtin_ia32_sfence();
+#endif
+}
+
+}  // namespace framelane::base
