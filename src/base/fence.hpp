@@ -3,11 +3,19 @@
 
 #include <atomic>
 
+#if defined(__SANITIZE_THREAD__)
+#define FRAMELANE_TSAN 1
+#elif defined(__has_feature)
+#if __has_feature(thread_sanitizer)
+#define FRAMELANE_TSAN 1
+#endif
+#endif
+
 namespace framelane::base {
 
 /// Orders every earlier access of this thread before every later one, as all threads see them.
 inline void full_fence() noexcept {
-#if defined(__SANITIZE_THREAD__) || (defined(__has_feature) && __has_feature(thread_sanitizer))
+#if defined(FRAMELANE_TSAN)
   // TSan knows no fences (g++ refuses them); a seq_cst RMW of one variable of all threads is as strong.
   static std::atomic<int> common{0};
   common.fetch_add(0, std::memory_order_seq_cst);
