@@ -1,19 +1,17 @@
 // SPDX-License-Identifier: MIT
 #include "base/cpu.hpp"
 
-#include <sched.h>
-
+#include <algorithm>
+#include <cerrno>
 #include <cstring>
+
+#include <sched.h>
+#include <unistd.h>
 
 namespace framelane::base {
 
-int usable_cpus() noexcept {
-  static const int count = [] {
-    cpu_set_t set;
-    CPU_ZERO(&set);
-    if (sched_getaffinity(0, sizeof set, &set) != 0) return 1;
-    return CPU_COUNT(&set) > 0 ? CPU_COUNT(&set) : 1;
-  }();
+int online_cpus() noexcept {
+  static const int count = static_cast<int>(std::max(1L, sysconf(_SC_NPROCESSORS_ONLN)));
   return count;
 }
 

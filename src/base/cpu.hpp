@@ -14,8 +14,9 @@ inline void cpu_relax() noexcept {
 #endif
 }
 
-/// CPUs that this process may run on (at least 1). Spinning on one CPU only delays the peer. The value is read once.
-[[nodiscard]] int usable_cpus() noexcept;
+/// CPUs that are online (at least 1), read once. On one CPU a spinning process only delays its peer. (Not the affinity
+/// mask: a process pinned to one CPU may well wait for a peer on another.)
+[[nodiscard]] int online_cpus() noexcept;
 
 /// Binds the calling thread to one CPU. Errors: kSystem (no such CPU, or not allowed).
 [[nodiscard]] Result<void> pin_this_thread(int cpu);

@@ -24,8 +24,15 @@ inline void full_fence() noexcept {
 #endif
 }
 
-/// Makes earlier non-temporal stores (streaming copies into a slot) visible before a later release store. Release alone doesn't order
-/// them on x86; elsewhere there is nothing to do.
+/// Keeps later accesses behind earlier loads of this thread.
+inline void acquire_fence() noexcept {
+#if !defined(FRAMELANE_TSAN)  // under TSan the loads on both sides are atomic, and x86 keeps their order
+  std::atomic_thread_fence(std::memory_order_acquire);
+#endif
+}
+
+/// Makes earlier non-temporal stores (streaming copies into a slot) visible before a later release store. Release alone
+/// doesn't order them on x86; elsewhere there is nothing to do.
 inline void streaming_store_fence() noexcept {
 #if defined(__x86_64__) || defined(__i386__)
   __builtin_ia32_sfence();

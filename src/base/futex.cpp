@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: MIT
 #include "base/futex.hpp"
 
+#include <cerrno>
+
 #include <linux/futex.h>
 #include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
-
-#include <cerrno>
 
 #include "base/clock.hpp"
 
@@ -38,7 +38,8 @@ FutexResult futex_wait(const std::atomic<std::uint32_t>& word, std::uint32_t exp
     until = &at;
   }
   // FUTEX_WAIT_BITSET takes an absolute deadline, so that a wait that is started again keeps its bound.
-  const long rc = syscall(kFutexCall, address(word), FUTEX_WAIT_BITSET, expected, until, nullptr, FUTEX_BITSET_MATCH_ANY);
+  const long rc =
+      syscall(kFutexCall, address(word), FUTEX_WAIT_BITSET, expected, until, nullptr, FUTEX_BITSET_MATCH_ANY);
   if (rc == 0) return FutexResult::kWoken;
   switch (errno) {
     case EAGAIN:

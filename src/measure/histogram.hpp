@@ -10,8 +10,9 @@
 
 namespace framelane::measure {
 
-// Log-linear buckets after HdrHistogram: exact below 64, then 64 buckets an octave. A value is known to within half a bucket, 1/128 of
-// itself, which keeps the promise of 1 %. The last octave begins at 2^46 ns (20 hours); longer counts there.
+// Log-linear buckets after HdrHistogram: exact below 64, then 64 buckets an octave. A value is known to within half a
+// bucket, 1/128 of itself, which keeps the promise of 1 %. The last octave begins at 2^46 ns (20 hours); longer counts
+// there.
 inline constexpr std::uint32_t kSubBuckets = 64;
 inline constexpr std::uint32_t kOctaves = 41;
 inline constexpr std::uint32_t kBuckets = kSubBuckets * (kOctaves + 1);

@@ -10,8 +10,8 @@
 
 #include "measure/histogram.hpp"
 
-// The bytes that processes share. This file is the whole ABI of shared memory: every field, who writes it, where it lies.
-// It is the same for 32- and 64-bit builds and for x86 and Arm; ABI.md says when kAbiVersion changes.
+// The bytes that processes share. This file is the whole ABI of shared memory: every field, who writes it, where it
+// lies. It is the same for 32- and 64-bit builds and for x86 and Arm; ABI.md says when kAbiVersion changes.
 //
 //   ring segment (read-only for consumers)          consumer page (one per consumer, writable by it)
 //   +---------------------------+ 0                 +--------------------------+ 0
@@ -39,13 +39,14 @@ inline constexpr std::uint32_t kByteOrderMark = 0x01020304;
 inline constexpr std::size_t kCacheLine = 64;
 
 inline constexpr std::uint32_t kMaxConsumers = 32;
-inline constexpr std::uint32_t kMaxSlots = 4096;      // hold bits of a consumer: 512 bytes
-inline constexpr std::uint32_t kInlineBytes = 32;     // what is left of a line beside the fields of an entry
-inline constexpr std::uint32_t kSpareEntries = 64;    // for markers, so that events never compete with frames
-inline constexpr std::uint32_t kRetireAhead = 8;      // an entry is retired this many publishes before it is overwritten
+inline constexpr std::uint32_t kMaxSlots = 4096;    // hold bits of a consumer: 512 bytes
+inline constexpr std::uint32_t kInlineBytes = 32;   // what is left of a line beside the fields of an entry
+inline constexpr std::uint32_t kSpareEntries = 64;  // for markers, so that events never compete with frames
+inline constexpr std::uint32_t kRetireAhead = 8;    // an entry is retired this many publishes before it is overwritten
 inline constexpr std::uint32_t kMaxEntries = 1u << 20;
 
-// --- sequence numbers and tags -------------------------------------------------------------------------------------------
+// --- sequence numbers and tags
+// -------------------------------------------------------------------------------------------
 
 inline constexpr std::uint64_t kSeqMask = (std::uint64_t{1} << 48) - 1;
 
@@ -55,7 +56,9 @@ enum TagFlag : std::uint16_t {
   kTagRetired = 4,  // the slot may be reused at any time; skip
 };
 
-[[nodiscard]] constexpr std::uint64_t make_tag(std::uint64_t seq, std::uint16_t flags) noexcept { return seq << 16 | flags; }
+[[nodiscard]] constexpr std::uint64_t make_tag(std::uint64_t seq, std::uint16_t flags) noexcept {
+  return seq << 16 | flags;
+}
 [[nodiscard]] constexpr std::uint64_t tag_seq(std::uint64_t tag) noexcept { return tag >> 16; }
 [[nodiscard]] constexpr std::uint16_t tag_flags(std::uint64_t tag) noexcept { return static_cast<std::uint16_t>(tag); }
 
@@ -64,7 +67,8 @@ enum TagFlag : std::uint16_t {
   return static_cast<std::int64_t>((a - b) << 16) >> 16;
 }
 
-// --- ring segment --------------------------------------------------------------------------------------------------------
+// --- ring segment
+// --------------------------------------------------------------------------------------------------------
 
 /// Written by the producer; all but oldest_live before the segment is sent.
 struct RingHeader {
@@ -78,7 +82,8 @@ struct RingHeader {
   std::uint8_t instance_id[16];  // random, new for each Producer
   std::uint8_t reserved[80];
   // Its own line: written at each reclaim, read only by consumers that were lapped.
-  alignas(kCacheLine) std::atomic<std::uint64_t> oldest_live;  // producer; sequence number of the oldest entry not retired
+  alignas(
+      kCacheLine) std::atomic<std::uint64_t> oldest_live;  // producer; sequence number of the oldest entry not retired
   std::uint8_t padding[56];
 };
 static_assert(offsetof(RingHeader, instance_id) == 32);
@@ -90,10 +95,10 @@ inline constexpr std::size_t kEntriesOffset = 256;
 /// One cache line: a consumer polls `tag`, and the same line describes the frame. Written by the producer.
 /// All words but the tag are relaxed atomics, so that a late reader's torn read is defined, and thrown away.
 struct alignas(kCacheLine) Entry {
-  std::atomic<std::uint64_t> tag;         // sequence number << 16 | TagFlag bits; stored last
-  std::atomic<std::uint64_t> size_slot;   // size (32) | slot (16) << 32 | ctl (16) << 48: one word, one store
-  std::atomic<std::int64_t> due_ns;       // CLOCK_MONOTONIC; INT64_MIN = none
-  std::atomic<std::int64_t> publish_ns;   // CLOCK_MONOTONIC; 0 = not stamped
+  std::atomic<std::uint64_t> tag;        // sequence number << 16 | TagFlag bits; stored last
+  std::atomic<std::uint64_t> size_slot;  // size (32) | slot (16) << 32 | ctl (16) << 48: one word, one store
+  std::atomic<std::int64_t> due_ns;      // CLOCK_MONOTONIC; INT64_MIN = none
+  std::atomic<std::int64_t> publish_ns;  // CLOCK_MONOTONIC; 0 = not stamped
   std::atomic<std::uint64_t> inline_words[kInlineBytes / 8];
 };
 static_assert(sizeof(Entry) == 64);
@@ -102,7 +107,8 @@ static_assert(offsetof(Entry, due_ns) == 16);
 static_assert(offsetof(Entry, publish_ns) == 24);
 static_assert(offsetof(Entry, inline_words) == 32);
 
-[[nodiscard]] constexpr std::uint64_t pack_size_slot(std::uint32_t size, std::uint16_t slot, std::uint16_t ctl) noexcept {
+[[nodiscard]] constexpr std::uint64_t pack_size_slot(std::uint32_t size, std::uint16_t slot,
+                                                     std::uint16_t ctl) noexcept {
   return size | std::uint64_t{slot} << 32 | std::uint64_t{ctl} << 48;
 }
 
@@ -110,12 +116,13 @@ static_assert(offsetof(Entry, inline_words) == 32);
   return kEntriesOffset + std::size_t{entry_count} * sizeof(Entry);
 }
 
-// --- data segments -------------------------------------------------------------------------------------------------------
+// --- data segments
+// -------------------------------------------------------------------------------------------------------
 
 /// What the ADD_SEGMENT message tells of a data segment. Everything is checked before it is used (valid_segment()).
 struct SegmentSpec {
-  std::uint32_t id;             // counts up in the life of a lane
-  std::uint32_t first_slot;     // slot ids are first_slot .. first_slot + slot_count - 1, unique among live segments
+  std::uint32_t id;          // counts up in the life of a lane
+  std::uint32_t first_slot;  // slot ids are first_slot .. first_slot + slot_count - 1, unique among live segments
   std::uint32_t slot_count;
   std::uint32_t record_stride;  // bytes, a multiple of 64, at least sizeof(MetaRecord)
   std::uint64_t slot_size;      // bytes that a frame may have
@@ -132,9 +139,9 @@ struct MetaRecord {
   std::uint64_t duration;
   std::uint64_t offset;
   std::uint64_t offset_end;
-  std::uint32_t flags;      // format::FrameFlag
+  std::uint32_t flags;  // format::FrameFlag
   std::uint32_t type_id;
-  std::int64_t capture_ns;  // CLOCK_MONOTONIC; INT64_MIN = none
+  std::int64_t capture_ns;   // CLOCK_MONOTONIC; INT64_MIN = none
   std::uint32_t extra_size;  // bytes of serialised metas after this record
   std::uint32_t reserved;
 };
@@ -143,7 +150,8 @@ static_assert(offsetof(MetaRecord, flags) == 40);
 static_assert(offsetof(MetaRecord, capture_ns) == 48);
 inline constexpr std::uint32_t kRecordStride = 1024;  // room for metas and a hop trace beside the fixed part
 
-// --- consumer page -------------------------------------------------------------------------------------------------------
+// --- consumer page
+// -------------------------------------------------------------------------------------------------------
 
 /// One line per writer and purpose. "producer" below never reads back what it wrote here.
 struct ConsumerPage {
@@ -169,8 +177,8 @@ struct ConsumerPage {
   // Bit s of the lane's slots: the consumer reads it. consumer
   alignas(kCacheLine) std::atomic<std::uint32_t> holds[kMaxSlots / 32];
 
-  // The waiting ticket lies in line `colour` of these, so that the pages of 32 consumers don't compete for one cache set (a scan of 32
-  // took 56 ns at one offset, 18 ns coloured). consumer
+  // The waiting ticket lies in line `colour` of these, so that the pages of 32 consumers don't compete for one cache
+  // set (a scan of 32 took 56 ns at one offset, 18 ns coloured). consumer
   struct alignas(kCacheLine) Waiting {
     std::atomic<std::uint32_t> ticket;  // 0 = awake
     std::uint8_t pad[60];

@@ -25,7 +25,8 @@ using Item = std::variant<Frame, format::Event>;
 /// Receiving end of a lane. It connects in the first take, and again when the producer comes back, so either side may
 /// start first.
 ///
-/// Threads:   the take functions from one thread at a time; interrupt(), resume() and stats() from any thread. A Frame may
+/// Threads:   the take functions from one thread at a time; interrupt(), resume() and stats() from any thread. A Frame
+/// may
 ///            be released on any thread, in any order, also after its Consumer is gone.
 /// Real time: take() makes no allocation and no system call while frames keep coming; try_take() never waits.
 /// Units:     times are ns of CLOCK_MONOTONIC; sizes are bytes.

@@ -28,7 +28,8 @@ class ProducerCore;
 
 /// A slot lent for writing. Destroying it unpublished gives the slot back.
 ///
-/// Threads:   one thread at a time; may be filled and destroyed on any thread. It keeps the lane's memory alive, so it may
+/// Threads:   one thread at a time; may be filled and destroyed on any thread. It keeps the lane's memory alive, so it
+/// may
 ///            outlive its Producer.
 /// Real time: no call allocates or waits.
 class Loan {
@@ -76,7 +77,8 @@ enum class Wake {
 
 /// Sending end of a lane.
 ///
-/// Threads:   publish(), send() and end_of_stream() from one thread at a time; loans may be taken, filled and discarded on
+/// Threads:   publish(), send() and end_of_stream() from one thread at a time; loans may be taken, filled and discarded
+/// on
 ///            any thread; interrupt(), resume(), stats() and wake_consumers() from any thread.
 /// Real time: loan and publish make no allocation and no system call while the consumers keep up and are awake.
 ///            try_loan() and publish(..., Wake::kLater) with leaky other than kNo never wait.
@@ -84,9 +86,9 @@ enum class Wake {
 class Producer {
  public:
   /// Creates the lane's memory and its control socket; consumers can connect when this returns.
-  /// Errors: kInvalidArgument (name, descriptor or a setting; says which and what would do), kInUse (a live producer has
-  /// the lane; names its process), kPermission (directory not ours or not writable), kTooLarge (socket path), kNoMemory,
-  /// kUnsupported (no sealed memory on this kernel), kSystem.
+  /// Errors: kInvalidArgument (name, descriptor or a setting; says which and what would do), kInUse (a live producer
+  /// has the lane; names its process), kPermission (directory not ours or not writable), kTooLarge (socket path),
+  /// kNoMemory, kUnsupported (no sealed memory on this kernel), kSystem.
   [[nodiscard]] static Result<Producer> open(ProducerSettings settings);
 
   Producer(Producer&&) noexcept;
@@ -118,9 +120,9 @@ class Producer {
   /// Wakes consumers that sleep although frames are there (after Wake::kLater).
   void wake_consumers() noexcept;
 
-  /// For memory that others may still read after it was published (a GstMemory): publishes, but the slot comes back only
-  /// when the ring AND the owner are done. The Loan stays valid for reading, data() included; reclaimed() tells when no
-  /// consumer reads it any more; after that the loan may be published again, or discarded.
+  /// For memory that others may still read after it was published (a GstMemory): publishes, but the slot comes back
+  /// only when the ring AND the owner are done. The Loan stays valid for reading, data() included; reclaimed() tells
+  /// when no consumer reads it any more; after that the loan may be published again, or discarded.
   [[nodiscard]] Result<Published> publish_kept(Loan& loan, std::size_t size, const format::FrameInfo& info = {});
   /// Appends the slots of kept loans that no consumer reads any more; first reclaims what can be.
   void reclaimed(std::vector<std::uint16_t>& slots);
@@ -151,8 +153,8 @@ class Producer {
   using ConsumerCallback = std::function<void(const ConsumerInfo& info, bool joined, std::string_view reason)>;
   void on_consumer(ConsumerCallback callback);
 
-  /// Ends the lane: drains the queued messages for at most `linger`, tells the consumers, removes the socket. Slots that
-  /// Loans or consumers still use stay mapped until they are released. Consumers finish what is published.
+  /// Ends the lane: drains the queued messages for at most `linger`, tells the consumers, removes the socket. Slots
+  /// that Loans or consumers still use stay mapped until they are released. Consumers finish what is published.
   void close() noexcept;
 
  private:

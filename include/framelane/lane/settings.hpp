@@ -40,35 +40,35 @@ enum class Stamps {
 
 /// What a Producer is asked for. The defaults suit 30 to 60 frames a second.
 struct ProducerSettings {
-  std::string lane;                          ///< name or descriptor; required
-  std::uint32_t burst = 8;                   ///< frames absorbed while a consumer pauses, with no drop and no wait
-  std::chrono::nanoseconds burst_time{0};    ///< the same as a time; wins when set and the caps have a frame rate
+  std::string lane;                        ///< name or descriptor; required
+  std::uint32_t burst = 8;                 ///< frames absorbed while a consumer pauses, with no drop and no wait
+  std::chrono::nanoseconds burst_time{0};  ///< the same as a time; wins when set and the caps have a frame rate
   Leaky leaky = Leaky::kNo;
   std::chrono::nanoseconds full_timeout = std::chrono::seconds(1);   ///< kForever: no bound
   std::chrono::nanoseconds stall_timeout = std::chrono::seconds(5);  ///< kForever: never demotes
-  std::uint32_t history = 0;                 ///< old frames that a late joiner still gets
-  std::uint32_t max_loans = 16;              ///< slots out for writing at any time
-  std::uint32_t max_held = 4;                ///< the most that one consumer may hold
-  std::uint32_t max_consumers = 32;          ///< 1 to 32
-  std::size_t max_frame_size = 256u << 20;   ///< bytes
+  std::uint32_t history = 0;                                         ///< old frames that a late joiner still gets
+  std::uint32_t max_loans = 16;                                      ///< slots out for writing at any time
+  std::uint32_t max_held = 4;                                        ///< the most that one consumer may hold
+  std::uint32_t max_consumers = 32;                                  ///< 1 to 32
+  std::size_t max_frame_size = 256u << 20;                           ///< bytes
   Stamps stamps = Stamps::kAuto;
   Spin spin = Spin::kAdaptive;
-  double spin_budget = 0.02;                 ///< share of one CPU
+  double spin_budget = 0.02;                                  ///< share of one CPU
   std::chrono::nanoseconds linger = std::chrono::seconds(2);  ///< close() waits this long for queued messages
   bool unsealed = false;  ///< allows shm on kernels that can't seal (before 5.1): consumers could then write
 };
 
 /// What a Consumer is asked for.
 struct ConsumerSettings {
-  std::string lane;                   ///< name or descriptor; required
+  std::string lane;  ///< name or descriptor; required
   Mode mode = Mode::kEvery;
-  bool gating = true;                 ///< the producer waits for us, if it grants that (by default to its own uid)
-  std::uint32_t max_held = 4;         ///< frames held at once; beyond it frames are copied
-  bool reconnect = true;              ///< waits for the lane to come back when the producer leaves without an end
+  bool gating = true;          ///< the producer waits for us, if it grants that (by default to its own uid)
+  std::uint32_t max_held = 4;  ///< frames held at once; beyond it frames are copied
+  bool reconnect = true;       ///< waits for the lane to come back when the producer leaves without an end
   std::chrono::nanoseconds connect_timeout = std::chrono::seconds(10);  ///< of the first connection only
-  std::size_t max_frame_size = 256u << 20;  ///< bytes
+  std::size_t max_frame_size = 256u << 20;                              ///< bytes
   Spin spin = Spin::kAdaptive;
-  double spin_budget = 0.02;          ///< share of one CPU
+  double spin_budget = 0.02;  ///< share of one CPU
 };
 
 }  // namespace framelane

@@ -1,0 +1,105 @@
+// SPDX-License-Identifier: MIT
+#include "ring/consumer_table.hpp"
+
+#include <algorithm>
+#include <bit>
+
+#include "base/fence.hpp"
+#include "base/futex.hpp"
+
+namespace framelane::ring {
+
+std::uint32_t ConsumerLink::held_count() const noexcept {
+  std::uint32_t count = 0;
+  for (const auto& word : page->holds)
+    count += static_cast<std::uint32_t>(std::popcount(word.load(std::memory_order_relaxed)));
+  return count;
+}
+
+ConsumerTable::ConsumerTable() : current_(std::make_unique<Snapshot>()), published_(current_.get()) {}
+
+ConsumerTable::~ConsumerTable() = default;
+
+std::shared_ptr<ConsumerLink> ConsumerTable::find(ConsumerId id) const noexcept {
+  for (const auto& link : links_) {
+    if (link->id == id) return link;
+  }
+  return nullptr;
+}
+
+std::uint32_t ConsumerTable::free_colour() const noexcept {
+  std::uint32_t used = 0;
+  for (const auto& link : links_) used |= 1u << link->colour;
+  return static_cast<std::uint32_t>(std::countr_one(used));
+}
+
+void ConsumerTable::add(std::shared_ptr<ConsumerLink> link) {
+  links_.push_back(std::move(link));
+  replace(nullptr);
+}
+
+std::shared_ptr<ConsumerLink> ConsumerTable::remove(ConsumerId id) {
+  const auto found = std::find_if(links_.begin(), links_.end(), [id](const auto& link) { return link->id == id; });
+  if (found == links_.end()) return nullptr;
+  std::shared_ptr<ConsumerLink> link = *found;
+  links_.erase(found);
+  replace(link);
+  link->gone.store(true, std::memory_order_seq_cst);
+  link->page->producer_waiting.store(0, std::memory_order_seq_cst);
+  base::futex_wake(link->page->producer_waiting, 1);
+  return link;
+}
+
+void ConsumerTable::replace(std::shared_ptr<ConsumerLink> removed) {
+  auto next = std::make_unique<Snapshot>();
+  for (const auto& link : links_) next->links[next->count++] = link.get();
+  // SYNC JOIN: met by the load after the fence in finish_publish. A publish that misses this table stored its tag
+  // before our store, so the joiner's look at the tag before its first sleep finds it; anything weaker loses that wake.
+  published_.store(next.get(), std::memory_order_seq_cst);
+  base::full_fence();
+  removed_.push_back(
+      {std::exchange(current_, std::move(next)), std::move(removed), epoch_.load(std::memory_order_acquire)});
+  purge();
+}
+
+void ConsumerTable::purge() noexcept {
+  // The publisher makes the epoch odd, fences, and then loads the table (the other side of the fence in replace): an
+  // even epoch, or a later one than at the removal, means that no publish can see the old table any more.
+  const std::uint64_t now = epoch_.load(std::memory_order_acquire);
+  std::erase_if(removed_, [now](const Removed& entry) { return entry.epoch % 2 == 0 || entry.epoch != now; });
+}
+
+std::uint32_t ConsumerTable::finish_publish(bool wake) noexcept {
+  std::uint32_t woken = 0;
+  if (wake) {
+    // SYNC WAKE (producer side): the tag must be visible before we look for sleepers; the consumer stores its ticket
+    // and looks at the tag again. Without a full fence on both sides each can miss the other, and the consumer sleeps
+    // on a published frame.
+    base::full_fence();
+    woken = wake_all(*published_.load(std::memory_order_seq_cst));
+  }
+  epoch_.store(epoch_.load(std::memory_order_relaxed) + 1, std::memory_order_release);
+  return woken;
+}
+
+std::uint32_t ConsumerTable::wake_sleepers() noexcept {
+  base::full_fence();
+  return wake_all(*current_);
+}
+
+std::uint32_t ConsumerTable::wake_all(const Snapshot& table) noexcept {
+  std::uint32_t woken = 0;
+  for (std::uint32_t i = 0; i < table.count; ++i) {
+    ConsumerLink& link = *table.links[i];
+    const std::uint32_t ticket = link.ticket().load(std::memory_order_relaxed);
+    // One wake per ticket, remembered here: a flag that only the consumer clears would cost a wake per frame of a
+    // burst.
+    if (ticket == 0 || link.woken_ticket.exchange(ticket, std::memory_order_relaxed) == ticket) continue;
+    link.page->wake_word.fetch_add(1, std::memory_order_release);
+    base::futex_wake(link.page->wake_word, 1);
+    ++woken;
+  }
+  return woken;
+}
+
+}  // namespace framelane::ring

@@ -1,0 +1,325 @@
+// SPDX-License-Identifier: MIT
+#include "ring/reader.hpp"
+
+#include <algorithm>
+#include <limits>
+
+#include "base/clock.hpp"
+#include "base/fence.hpp"
+#include "base/futex.hpp"
+
+namespace framelane::ring {
+namespace {
+
+constexpr std::int64_t kWatchdogNs = 200'000'000;  // a lost wake costs this much and no more
+
+tl::unexpected<Error> broken(const std::string& what) {
+  return fail(Code::kProtocol, "the producer broke the lane's protocol: " + what);
+}
+
+Result<void> check_header(const RingHeader& header_untrusted, const ReaderSettings& told) {
+  const auto wrong = [](const char* field) { return broken(std::string("ring header field ") + field); };
+  if (header_untrusted.magic != kRingMagic) return wrong("magic");
+  if (header_untrusted.byte_order != kByteOrderMark) return wrong("byte_order");
+  if (header_untrusted.abi_version != kAbiVersion) return wrong("abi_version");
+  if (header_untrusted.header_size != kEntriesOffset) return wrong("header_size");
+  if (header_untrusted.entry_size != sizeof(Entry)) return wrong("entry_size");
+  if (header_untrusted.entry_count != told.entry_count) return wrong("entry_count");
+  if (header_untrusted.page_size != sizeof(ConsumerPage)) return wrong("page_size");
+  if (!std::equal(told.instance_id.begin(), told.instance_id.end(), header_untrusted.instance_id))
+    return wrong("instance_id");
+  return {};
+}
+
+}  // namespace
+
+Result<std::unique_ptr<Reader>> Reader::create(ReaderSettings settings) {
+  const std::uint32_t entries = settings.entry_count;
+  if (entries < 2 * kSpareEntries || entries > kMaxEntries || (entries & (entries - 1)) != 0)
+    return broken("entry_count");
+  if (settings.ring.size() < ring_bytes(entries)) return broken("size of the ring segment");
+  if (settings.page.size() < sizeof(ConsumerPage)) return broken("size of the consumer page");
+  if (settings.colour >= kMaxConsumers) return broken("colour");
+  if (settings.start < entries || settings.start > kSeqMask / 2) return broken("start");
+  if (settings.start_number > settings.start - entries) return broken("number of the last control message");
+  if (auto fine = check_header(*reinterpret_cast<const RingHeader*>(settings.ring.data()), settings); !fine)
+    return tl::unexpected(fine.error());
+  return std::unique_ptr<Reader>(new Reader(std::move(settings)));
+}
+
+Reader::Reader(ReaderSettings settings)
+    : ring_(std::move(settings.ring)),
+      page_mapping_(std::move(settings.page)),
+      header_(reinterpret_cast<const RingHeader*>(ring_.data())),
+      entries_(reinterpret_cast<const Entry*>(ring_.data() + kEntriesOffset)),
+      page_(reinterpret_cast<ConsumerPage*>(page_mapping_.data())),
+      mask_(settings.entry_count - 1),
+      colour_(settings.colour),
+      max_held_(settings.max_held),
+      latest_(settings.latest),
+      cursor_(settings.start),
+      applied_(settings.start_number),
+      next_index_(settings.start - settings.entry_count - settings.start_number),
+      spinner_(settings.spin, settings.spin_budget) {}
+
+Reader::~Reader() = default;
+
+// --- take
+// ----------------------------------------------------------------------------------------------------------------
+
+bool Reader::ready() const noexcept {
+  // seq_cst: between announce_sleep() and the sleep this load must not move before the ticket's store. On x86 it costs
+  // nothing.
+  const std::uint64_t tag = entry(cursor_).tag.load(std::memory_order_seq_cst);
+  return seq_diff(tag_seq(tag), cursor_) >= 0;
+}
+
+Result<Reader::Step> Reader::poll(Taken& taken, ControlIn& control) {
+  // Bounded: a producer that laps us at each step, or only pretends to, must not keep us here.
+  for (std::uint32_t tries = 0; tries <= mask_; ++tries) {
+    if (latest_) walk_to_latest();
+    // T1. SYNC PUBLISH (acquire side): the entry's words and the slot's bytes are read after the tag that announces
+    // them.
+    const std::uint64_t tag = entry(cursor_).tag.load(std::memory_order_acquire);
+    const std::int64_t ahead = seq_diff(tag_seq(tag), cursor_);
+    if (ahead < 0) return Step::kEmpty;
+    if (ahead > 0 || (tag_flags(tag) & kTagRetired) != 0) {
+      if (auto skipped = skip(ahead > 0); !skipped) return tl::unexpected(skipped.error());
+      continue;
+    }
+    auto took = take(tag, taken, control);
+    if (!took) return tl::unexpected(took.error());
+    if (*took == Took::kYes) return Step::kTaken;
+  }
+  return Step::kEmpty;
+}
+
+Result<Reader::Took> Reader::take(std::uint64_t tag, Taken& taken, ControlIn& control) {
+  constexpr auto relaxed = std::memory_order_relaxed;
+  const Entry& line = entry(cursor_);
+  const std::uint64_t size_slot = line.size_slot.load(relaxed);  // T2
+  taken.due_ns = line.due_ns.load(relaxed);
+  taken.publish_ns = line.publish_ns.load(relaxed);
+  taken.marker = (tag_flags(tag) & kTagMarker) != 0;
+  taken.is_inline = (tag_flags(tag) & kTagInline) != 0;
+  taken.slot = static_cast<std::uint16_t>(size_slot >> 32);
+  if (taken.is_inline) {
+    for (std::size_t i = 0; i < std::size(taken.inline_words); ++i)
+      taken.inline_words[i] = line.inline_words[i].load(relaxed);
+  }
+  const bool in_slot = !taken.is_inline && !taken.marker;
+  if (in_slot) {  // T3
+    if (taken.slot >= kMaxSlots || !set_hold(taken.slot)) {
+      base::acquire_fence();
+      if (line.tag.load(std::memory_order_relaxed) != tag) return Took::kAgain;
+      return broken("slot " + std::to_string(taken.slot) + " of an entry is out of range or held already");
+    }
+  } else {
+    base::acquire_fence();
+  }
+  // T4. SYNC HOLD (consumer side): our bit, then the tag again; the producer retires the tag, then looks for bits. An
+  // unchanged tag means that the producer will see the bit before it reuses the slot. Anything weaker than seq_cst lets
+  // both miss each other.
+  if (line.tag.load(std::memory_order_seq_cst) != tag) {
+    if (in_slot) clear_hold(taken.slot);
+    return Took::kAgain;
+  }
+  auto finished = finish_take(size_slot, taken, control);
+  if (!finished) {
+    if (in_slot) clear_hold(taken.slot);
+    return tl::unexpected(finished.error());
+  }
+  // T6. SYNC TAKE (release side): the bit comes before the cursor. SYNC FULL (consumer side): the cursor comes before
+  // the look at the flag.
+  advance(cursor_ + 1);
+  return Took::kYes;
+}
+
+Result<void> Reader::finish_take(std::uint64_t size_slot, Taken& taken, ControlIn& control) {
+  const auto ctl = static_cast<std::uint16_t>(size_slot >> 48);
+  taken.size = static_cast<std::uint32_t>(size_slot);
+  if (ctl != static_cast<std::uint16_t>(applied_)) {  // T5
+    auto applied = control.apply_up_to(ctl);
+    if (!applied) return tl::unexpected(applied.error());
+    applied_ = *applied;
+  }
+  if (taken.marker) return {};
+  const std::uint64_t markers = applied_;  // each numbered message has one
+  const std::uint64_t entries = cursor_ - (std::uint64_t{mask_} + 1);
+  if (markers > entries || entries - markers < next_index_) return broken("number of control messages before a frame");
+  if (taken.is_inline && taken.size > kInlineBytes) return broken("size of an inline payload");
+  if (!taken.is_inline) {
+    if (auto located = locate(taken); !located) return located;
+  }
+  taken.index = entries - markers;
+  taken.skipped = taken.index - next_index_;
+  next_index_ = taken.index + 1;
+  return {};
+}
+
+Result<void> Reader::locate(Taken& taken) {  // T5b
+  Segment* const segment = segment_of(taken.slot);
+  if (segment == nullptr) return broken("slot " + std::to_string(taken.slot) + " belongs to no segment");
+  const SegmentSpec& spec = segment->spec;
+  if (taken.size > spec.slot_size)
+    return broken("size " + std::to_string(taken.size) + " of a frame in a smaller slot");
+  const std::uint32_t i = taken.slot - spec.first_slot;
+  taken.data = segment->mapping.data() + spec.slots_offset + i * spec.slot_stride;
+  taken.record = segment->mapping.data() + std::size_t{i} * spec.record_stride;
+  segment->held.fetch_add(1, std::memory_order_relaxed);
+  held_segment_[taken.slot].store(segment, std::memory_order_release);
+  return {};
+}
+
+Result<void> Reader::skip(bool overwritten) noexcept {
+  const std::uint64_t oldest_untrusted = header_->oldest_live.load(std::memory_order_acquire);
+  if (oldest_untrusted > kSeqMask / 2 || (overwritten && oldest_untrusted <= cursor_)) return broken("oldest_live");
+  // An entry is marked before oldest_live moves, so a retired one may still be the oldest: then just the next one.
+  advance(std::max(cursor_ + 1, oldest_untrusted));
+  return {};
+}
+
+void Reader::walk_to_latest() noexcept {
+  std::uint64_t newest_frame = cursor_;
+  for (std::uint64_t seq = cursor_; seq <= cursor_ + mask_; ++seq) {
+    const std::uint64_t tag = entry(seq).tag.load(std::memory_order_acquire);
+    const std::int64_t ahead = seq_diff(tag_seq(tag), seq);
+    if (ahead < 0) break;
+    if (ahead == 0 && (tag_flags(tag) & (kTagRetired | kTagMarker)) == 0) newest_frame = seq;
+  }
+  cursor_ = newest_frame;
+}
+
+void Reader::advance(std::uint64_t cursor) noexcept {
+  cursor_ = cursor;
+  page_->cursor.exchange(cursor, std::memory_order_seq_cst);
+  wake_waiting_producer();
+}
+
+void Reader::wake_waiting_producer() noexcept {
+  if (page_->producer_waiting.load(std::memory_order_seq_cst) == 0) return;
+  if (page_->producer_waiting.exchange(0, std::memory_order_seq_cst) != 0) base::futex_wake(page_->producer_waiting, 1);
+}
+
+// --- holds
+// ---------------------------------------------------------------------------------------------------------------
+
+bool Reader::set_hold(std::uint16_t slot) noexcept {
+  const std::uint32_t bit = 1u << (slot % 32);
+  if ((page_->holds[slot / 32].fetch_or(bit, std::memory_order_seq_cst) & bit) != 0) return false;
+  held_.fetch_add(1, std::memory_order_relaxed);
+  return true;
+}
+
+void Reader::clear_hold(std::uint16_t slot) noexcept {
+  if (Segment* const segment = held_segment_[slot].exchange(nullptr, std::memory_order_acquire)) {
+    segment->held.fetch_sub(1, std::memory_order_release);
+  }
+  held_.fetch_sub(1, std::memory_order_release);
+  // SYNC REUSE (release side): our last read of the slot comes before the producer's first write to it. relaxed would
+  // let the producer scribble on a frame that is still being read.
+  page_->holds[slot / 32].fetch_and(~(1u << (slot % 32)), std::memory_order_seq_cst);
+}
+
+void Reader::release(std::uint16_t slot) noexcept {
+  clear_hold(slot);
+  wake_waiting_producer();
+}
+
+// --- segments
+// ------------------------------------------------------------------------------------------------------------
+
+Result<void> Reader::add_segment(const SegmentSpec& spec_untrusted, memory::Mapping mapping) {
+  const SegmentSpec& spec = spec_untrusted;
+  const auto wrong = [&](const char* field) {
+    return broken("segment " + std::to_string(spec.id) + ", field " + field);
+  };
+  if (spec.slot_count == 0 || spec.slot_count > kMaxSlots) return wrong("slot_count");
+  if (spec.first_slot > kMaxSlots - spec.slot_count) return wrong("first_slot");
+  if (spec.record_stride < sizeof(MetaRecord) || spec.record_stride % kCacheLine != 0 || spec.record_stride > 65536)
+    return wrong("record_stride");
+  if (spec.slot_size == 0 || spec.slot_size > std::numeric_limits<std::uint32_t>::max()) return wrong("slot_size");
+  if (spec.slot_stride < spec.slot_size || spec.slot_stride % kCacheLine != 0 ||
+      spec.slot_stride > std::uint64_t{1} << 33)
+    return wrong("slot_stride");
+  if (spec.slots_offset % kCacheLine != 0 || spec.slots_offset < std::uint64_t{spec.slot_count} * spec.record_stride)
+    return wrong("slots_offset");
+  if (spec.total_bytes != mapping.size()) return wrong("total_bytes");
+  if (spec.slots_offset > spec.total_bytes || spec.slot_count * spec.slot_stride > spec.total_bytes - spec.slots_offset)
+    return wrong("slot_stride");
+  unmap_retired();
+  for (const auto& other : segments_) {
+    if (other->retired) continue;
+    const bool apart = spec.first_slot + spec.slot_count <= other->spec.first_slot ||
+                       other->spec.first_slot + other->spec.slot_count <= spec.first_slot;
+    if (!apart || other->spec.id == spec.id) return wrong("first_slot");
+  }
+  auto segment = std::make_unique<Segment>();
+  segment->spec = spec;
+  segment->mapping = std::move(mapping);
+  segments_.push_back(std::move(segment));
+  return {};
+}
+
+Result<void> Reader::retire_segment(std::uint32_t id) {
+  for (const auto& segment : segments_) {
+    if (segment->spec.id != id || segment->retired) continue;
+    segment->retired = true;
+    unmap_retired();
+    return {};
+  }
+  return broken("segment " + std::to_string(id) + " was retired, but never added");
+}
+
+void Reader::unmap_retired() noexcept {
+  std::erase_if(segments_, [](const auto& segment) {
+    return segment->retired && segment->held.load(std::memory_order_acquire) == 0;
+  });
+}
+
+Reader::Segment* Reader::segment_of(std::uint16_t slot) noexcept {
+  for (auto it = segments_.rbegin(); it != segments_.rend(); ++it) {
+    const SegmentSpec& spec = (*it)->spec;
+    if (!(*it)->retired && slot >= spec.first_slot && slot < spec.first_slot + spec.slot_count) return it->get();
+  }
+  return nullptr;
+}
+
+// --- sleep and wake
+// ------------------------------------------------------------------------------------------------------
+
+void Reader::announce_sleep() noexcept {
+  if (++ticket_ == 0) ++ticket_;  // 0 means awake
+  // SYNC WAKE (consumer side): the ticket, then the tag again (in ready()); the producer stores the tag, then looks for
+  // tickets. Without seq_cst on both sides each can miss the other, and we sleep on a published frame.
+  page_->waiting[colour_].ticket.store(ticket_, std::memory_order_seq_cst);
+}
+
+void Reader::sleep(std::uint32_t word, std::int64_t deadline_ns) noexcept {
+  count(page_->sleeps);
+  base::futex_wait(page_->wake_word, word, std::min(deadline_ns, base::monotonic_ns() + kWatchdogNs));
+}
+
+void Reader::wake() noexcept {
+  page_->wake_word.fetch_add(1, std::memory_order_seq_cst);
+  base::futex_wake(page_->wake_word, 1);
+}
+
+// --- statistics
+// ----------------------------------------------------------------------------------------------------------
+
+void Reader::count(std::atomic<std::uint64_t>& counter) noexcept {
+  counter.store(counter.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);  // one writer
+}
+
+void Reader::count_taken(std::uint64_t skipped, bool copied, std::int64_t publish_ns) noexcept {
+  count(page_->taken);
+  if (copied) count(page_->copied);
+  if (skipped != 0)
+    page_->skipped.store(page_->skipped.load(std::memory_order_relaxed) + skipped, std::memory_order_relaxed);
+  if (publish_ns == 0) return;
+  const std::int64_t late = base::monotonic_ns() - publish_ns;
+  measure::record(page_->latency, static_cast<std::uint64_t>(std::max<std::int64_t>(late, 0)));
+}
+
+}  // namespace framelane::ring

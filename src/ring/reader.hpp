@@ -1,0 +1,152 @@
+// SPDX-License-Identifier: MIT
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "framelane/base/result.hpp"
+#include "framelane/format/frame_info.hpp"
+
+#include "memory/sealed_memory.hpp"
+#include "ring/layout.hpp"
+#include "ring/spinner.hpp"
+
+namespace framelane::ring {
+
+/// What the ring asks of the control channel; the lane room implements it. Called on the taking thread.
+class ControlIn {
+ public:
+  virtual ~ControlIn() = default;
+  /// Applies the control messages up to the one whose number ends in `ctl`, waiting at most a second for one that is on
+  /// its way, and returns that one's whole number. Errors: kProtocol (it didn't come, or says what can't be),
+  /// kPeerLost, kInterrupted.
+  [[nodiscard]] virtual Result<std::uint64_t> apply_up_to(std::uint16_t ctl) = 0;
+};
+
+/// What a consumer was told when it joined.
+struct ReaderSettings {
+  memory::Mapping ring;  // read-only
+  memory::Mapping page;
+  std::array<std::uint8_t, 16> instance_id{};
+  std::uint32_t entry_count = 0;
+  std::uint32_t colour = 0;
+  std::uint32_t max_held = 4;
+  std::uint64_t start = 0;
+  std::uint64_t start_number = 0;
+  bool latest = false;
+  SpinKind spin = SpinKind::kAdaptive;
+  double spin_budget = 0.02;
+};
+
+/// One entry that was taken. A frame in a slot is held until release().
+struct Taken {
+  bool marker = false;
+  bool is_inline = false;
+  std::uint16_t slot = 0;
+  std::uint32_t size = 0;
+  std::uint64_t index = 0;    // number of the frame among the lane's frames, from 0
+  std::uint64_t skipped = 0;  // frames lost directly before it
+  std::int64_t due_ns = format::kNoClockTime;
+  std::int64_t publish_ns = 0;
+  const std::byte* data = nullptr;    // in the slot
+  const std::byte* record = nullptr;  // MetaRecord and what follows, kRecordStride bytes or more
+  std::uint64_t inline_words[kInlineBytes / 8] = {};
+};
+
+/// Consumer's side of the ring. The step names T1..T6 are those of the ring's README.
+///
+/// Threads:   poll, wait and the segment calls from one thread; release and wake from any.
+/// Real time: poll makes no system call and no allocation, except to wake a producer that waits, or to apply control
+/// messages.
+class Reader {
+ public:
+  enum class Step : std::uint8_t { kEmpty, kTaken };
+
+  /// Errors: kProtocol (the ring's header contradicts what the WELCOME said; names the field).
+  [[nodiscard]] static Result<std::unique_ptr<Reader>> create(ReaderSettings settings);
+  ~Reader();
+
+  /// Takes the next entry if it is there. Errors: kProtocol (names the field), and those of apply_up_to.
+  [[nodiscard]] Result<Step> poll(Taken& taken, ControlIn& control);
+  /// True when the next entry is there. Cheap; any result may be old at once.
+  [[nodiscard]] bool ready() const noexcept;
+
+  /// Waits until the next entry may be there, `stop()` is true, or the deadline has come: spins, then sleeps. Bounded
+  /// by 200 ms.
+  template <class Stop>
+  void wait(Stop&& stop, std::int64_t deadline_ns) noexcept {
+    const auto done = [&] { return ready() || stop(); };
+    if (spinner_.spin(done, deadline_ns)) return count(spins_);
+    const std::uint32_t word = page_->wake_word.load(std::memory_order_acquire);
+    announce_sleep();
+    if (!done()) sleep(word, deadline_ns);
+    page_->waiting[colour_].ticket.store(0, std::memory_order_release);
+  }
+  /// Ends a wait() now. Any thread.
+  void wake() noexcept;
+
+  /// Errors: kProtocol (numbers that contradict each other or a live segment; names the field).
+  [[nodiscard]] Result<void> add_segment(const SegmentSpec& spec_untrusted, memory::Mapping mapping);
+  [[nodiscard]] Result<void> retire_segment(std::uint32_t id);
+
+  /// Gives a slot back. Any thread.
+  void release(std::uint16_t slot) noexcept;
+  [[nodiscard]] std::uint32_t held() const noexcept { return held_.load(std::memory_order_acquire); }
+  [[nodiscard]] std::uint32_t max_held() const noexcept { return max_held_; }
+
+  void count_taken(std::uint64_t skipped, bool copied, std::int64_t publish_ns) noexcept;
+  [[nodiscard]] const ConsumerPage& page() const noexcept { return *page_; }
+  [[nodiscard]] std::uint64_t spins() const noexcept { return spins_.load(std::memory_order_relaxed); }
+
+ private:
+  struct Segment {
+    SegmentSpec spec{};
+    memory::Mapping mapping;
+    bool retired = false;
+    std::atomic<std::uint32_t> held{0};
+  };
+  enum class Took : std::uint8_t { kNo, kYes, kAgain };
+
+  explicit Reader(ReaderSettings settings);
+  [[nodiscard]] const Entry& entry(std::uint64_t seq) const noexcept { return entries_[seq & mask_]; }
+  [[nodiscard]] Result<Took> take(std::uint64_t tag, Taken& taken, ControlIn& control);
+  [[nodiscard]] Result<void> finish_take(std::uint64_t size_slot, Taken& taken, ControlIn& control);
+  [[nodiscard]] Result<void> locate(Taken& taken);
+  [[nodiscard]] Result<void> skip(bool overwritten) noexcept;
+  void walk_to_latest() noexcept;
+  void advance(std::uint64_t cursor) noexcept;
+  [[nodiscard]] bool set_hold(std::uint16_t slot) noexcept;
+  void clear_hold(std::uint16_t slot) noexcept;
+  void wake_waiting_producer() noexcept;
+  void announce_sleep() noexcept;
+  void sleep(std::uint32_t word, std::int64_t deadline_ns) noexcept;
+  [[nodiscard]] Segment* segment_of(std::uint16_t slot) noexcept;
+  void unmap_retired() noexcept;
+  static void count(std::atomic<std::uint64_t>& counter) noexcept;
+
+  memory::Mapping ring_;
+  memory::Mapping page_mapping_;
+  const RingHeader* header_ = nullptr;
+  const Entry* entries_ = nullptr;
+  ConsumerPage* page_ = nullptr;
+  std::uint32_t mask_ = 0;
+  std::uint32_t colour_ = 0;
+  std::uint32_t max_held_ = 0;
+  bool latest_ = false;
+  std::uint64_t cursor_ = 0;
+  std::uint64_t applied_ = 0;     // number of the last control message that was applied
+  std::uint64_t next_index_ = 0;  // frame expected next
+  std::uint32_t ticket_ = 0;
+  Spinner spinner_;
+  std::atomic<std::uint64_t> spins_{0};
+  std::atomic<std::uint32_t> held_{0};
+  std::vector<std::unique_ptr<Segment>> segments_;               // few; searched from the newest
+  std::array<std::atomic<Segment*>, kMaxSlots> held_segment_{};  // of a held slot, for release()
+};
+
+}  // namespace framelane::ring

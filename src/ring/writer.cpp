@@ -1,0 +1,411 @@
+// SPDX-License-Identifier: MIT
+// Publishing: P1 to P5 of the ring's README, and the waits of a full ring. Reclaiming is in writer_reclaim.cpp.
+#include "ring/writer.hpp"
+
+#include <algorithm>
+#include <bit>
+#include <cstring>
+
+#include "base/clock.hpp"
+#include "base/fence.hpp"
+#include "base/futex.hpp"
+
+namespace framelane::ring {
+namespace {
+
+constexpr std::int64_t kWatchdogNs = 200'000'000;  // a lost wake costs this much and no more
+constexpr std::int64_t kFastFrameNs = 50'000;      // closer together than this, only every 16th frame is stamped
+constexpr std::uint32_t kSparseStamps = 16;
+constexpr int kTriesWithoutWait = 1000;  // of a publish that must not wait for the mutex
+
+std::uint32_t entries_for(const PoolSizes& sizes, std::uint32_t most_burst) {
+  const std::uint64_t frames = std::uint64_t{std::max(sizes.burst, most_burst)} + sizes.history + kSpareEntries;
+  return static_cast<std::uint32_t>(std::bit_ceil(2 * frames));
+}
+
+}  // namespace
+
+Result<std::unique_ptr<Writer>> Writer::create(WriterSettings settings, const std::array<std::uint8_t, 16>& instance_id,
+                                               ControlOut& control) {
+  if (auto fits = settings.sizes.check(); !fits) return tl::unexpected(fits.error());
+  const std::uint32_t entries = entries_for(settings.sizes, settings.most_burst);
+  if (entries > kMaxEntries)
+    return fail(Code::kInvalidArgument, "burst and history are too large for one ring; lower them");
+  auto memory = memory::create_sealed(settings.name + "-ring", ring_bytes(entries), memory::Sharing::kReadOnly,
+                                      settings.allow_unsealed);
+  if (!memory) return tl::unexpected(memory.error());
+  auto* const header = new (memory->mapping.data()) RingHeader{};
+  header->magic = kRingMagic;
+  header->abi_version = kAbiVersion;
+  header->byte_order = kByteOrderMark;
+  header->header_size = kEntriesOffset;
+  header->entry_size = sizeof(Entry);
+  header->entry_count = entries;
+  header->page_size = sizeof(ConsumerPage);
+  std::copy(instance_id.begin(), instance_id.end(), header->instance_id);
+  header->oldest_live.store(entries, std::memory_order_release);
+  return std::unique_ptr<Writer>(new Writer(std::move(settings), std::move(*memory), control));
+}
+
+Writer::Writer(WriterSettings settings, memory::SealedMemory memory, ControlOut& control)
+    : settings_(std::move(settings)),
+      control_(control),
+      memory_(std::move(memory)),
+      header_(reinterpret_cast<RingHeader*>(memory_.mapping.data())),
+      entries_(reinterpret_cast<Entry*>(memory_.mapping.data() + kEntriesOffset)),
+      mask_(header_->entry_count - 1),
+      pool_(settings_.name, settings_.sizes, settings_.max_frame_size, settings_.allow_unsealed),
+      spinner_(settings_.spin, settings_.spin_budget) {
+  // The first number is E, so that the zeroes of a new ring are older than anything that is expected.
+  const std::uint64_t first = entry_count();
+  head_ = first;
+  oldest_ = first;
+  barrier_ = first;
+  burst_ = settings_.sizes.burst;
+  frames_before_.resize(entry_count());
+  slot_of_entry_.assign(entry_count(), kNoSlot);
+  numbers_.resize(entry_count());
+  held_.reserve(kMaxSlots);
+  kept_free_.reserve(kMaxSlots);
+  kept_ = std::make_unique<std::atomic<std::uint8_t>[]>(kMaxSlots);
+}
+
+// --- slots
+// ---------------------------------------------------------------------------------------------------------------
+
+Result<void> Writer::reserve(std::uint64_t slot_size) {
+  const Lock lock(mutex_);
+  return pool_.ensure(slot_size, true);
+}
+
+Result<SlotRef> Writer::loan(std::uint64_t size) {
+  const Lock lock(mutex_);
+  if (loans_.load(std::memory_order_relaxed) >= settings_.sizes.max_loans) reclaim();
+  if (loans_.load(std::memory_order_relaxed) >= settings_.sizes.max_loans) {
+    return fail(Code::kFull, "all " + std::to_string(settings_.sizes.max_loans) +
+                                 " loans are out; publish or discard one, or raise max-loans");
+  }
+  if (!pool_.fits(size)) {
+    reclaim();
+    if (auto ready = pool_.ensure(size, false); !ready) return tl::unexpected(ready.error());
+  }
+  auto slot = pool_.take_free();
+  if (!slot) {
+    reclaim();
+    slot = pool_.take_free();
+  }
+  if (!slot) return fail(Code::kFull, "no slot is free; release frames, or raise burst or max-held");
+  loans_.fetch_add(1, std::memory_order_relaxed);
+  return *slot;
+}
+
+std::optional<SlotRef> Writer::try_loan(std::uint64_t size) {
+  const Lock lock(mutex_, std::try_to_lock);
+  if (!lock.owns_lock() || !pool_.fits(size) || loans_.load(std::memory_order_relaxed) >= settings_.sizes.max_loans)
+    return std::nullopt;
+  auto slot = pool_.take_free();
+  if (!slot) {
+    reclaim();
+    slot = pool_.take_free();
+  }
+  if (slot) loans_.fetch_add(1, std::memory_order_relaxed);
+  return slot;
+}
+
+void Writer::discard(std::uint16_t slot) noexcept {
+  const Lock lock(mutex_);
+  kept_[slot].store(0, std::memory_order_relaxed);
+  loans_.fetch_sub(1, std::memory_order_relaxed);
+  pool_.give_back(slot);
+}
+
+Result<void> Writer::set_burst(std::uint32_t burst) {
+  const Lock lock(mutex_);
+  PoolSizes wanted = pool_.sizes();
+  wanted.burst = burst;
+  if (auto fits = wanted.check(); !fits) return fits;
+  if (entries_for(wanted, 0) > entry_count()) {
+    return fail(Code::kInvalidArgument,
+                "a burst of " + std::to_string(burst) + " frames is more than this lane's ring was made for");
+  }
+  pool_.set_burst(burst);
+  burst_.store(burst, std::memory_order_relaxed);
+  return {};
+}
+
+// --- publish
+// -------------------------------------------------------------------------------------------------------------
+
+bool Writer::has_entry_room() const noexcept {
+  // An entry is retired 8 publishes before it is overwritten: a tag stored last isn't enough, a slow reader's copy
+  // could mix two frames.
+  return head_.load(std::memory_order_relaxed) + kRetireAhead < oldest_.load(std::memory_order_relaxed) + entry_count();
+}
+
+bool Writer::has_frame_room() const noexcept {
+  const std::uint64_t frames = frames_before(head_.load(std::memory_order_relaxed));
+  const std::uint64_t gate = gate_frames_.load(std::memory_order_relaxed);
+  const std::uint64_t burst = burst_.load(std::memory_order_relaxed);
+  const bool gate_open = gate == kNobody || frames - gate < burst;
+  return gate_open &&
+         frames - oldest_frames_.load(std::memory_order_relaxed) < burst + settings_.sizes.history + kRetireAhead;
+}
+
+Result<bool> Writer::publish(const Outgoing& frame) {
+  if (pool_.changed()) {
+    if (auto told = announce_segments(); !told) return tl::unexpected(told.error());
+  }
+  if (!has_entry_room() || !has_frame_room()) {  // P1
+    auto room = make_room(frame.wake);
+    if (!room) return room;
+    if (!*room) {
+      dropped_full_.fetch_add(1, std::memory_order_relaxed);
+      return false;
+    }
+  }
+  if (frame.slot == nullptr) {
+    write_entry(kTagInline, frame, 0, frame.wake);
+    return true;
+  }
+  const std::uint16_t slot = frame.slot->slot;
+  write_record(slot, *frame.info);
+  kept_[slot].store(frame.keep ? 1 : 0, std::memory_order_relaxed);
+  loans_.fetch_sub(1, std::memory_order_relaxed);
+  base::streaming_store_fence();  // P2
+  write_entry(0, frame, slot, frame.wake);
+  return true;
+}
+
+void Writer::write_record(std::uint16_t slot, const format::FrameInfo& info) noexcept {
+  MetaRecord& record = pool_.record(slot);
+  record.pts = info.pts;
+  record.dts = info.dts;
+  record.duration = info.duration;
+  record.offset = info.offset;
+  record.offset_end = info.offset_end;
+  record.flags = info.flags;
+  record.type_id = info.type_id;
+  record.capture_ns = info.capture_ns;
+  record.extra_size = 0;
+}
+
+void Writer::write_entry(std::uint16_t flags, const Outgoing& frame, std::uint16_t slot, bool wake) {
+  constexpr auto relaxed = std::memory_order_relaxed;
+  const std::uint64_t seq = head_.load(relaxed);
+  const std::uint64_t next = (seq + 1) & mask_;
+  const bool is_frame = (flags & kTagMarker) == 0;
+  frames_before_[next] = frames_before_[seq & mask_] + (is_frame ? 1 : 0);
+  numbers_[next] = number_;
+  slot_of_entry_[seq & mask_] = (flags & (kTagInline | kTagMarker)) == 0 ? slot : kNoSlot;
+
+  Entry& line = entry(seq);
+  line.size_slot.store(pack_size_slot(frame.size, slot, static_cast<std::uint16_t>(number_)), relaxed);  // P3
+  line.due_ns.store(frame.info->due_ns, relaxed);
+  line.publish_ns.store(is_frame ? stamp() : 0, relaxed);
+  if ((flags & kTagInline) != 0) {
+    std::uint64_t words[kInlineBytes / 8] = {};
+    std::memcpy(words, frame.inline_bytes, frame.size);
+    for (std::size_t i = 0; i < std::size(words); ++i) line.inline_words[i].store(words[i], relaxed);
+  }
+  // SYNC HEAD: before the tag, so that whoever sees a consumer's cursor behind this entry also sees the head behind it.
+  // After the tag, a fast consumer would seem to be ahead of the producer and be evicted.
+  head_.store(seq + 1, std::memory_order_release);
+  table_.begin_publish();
+  // SYNC PUBLISH (release side): the entry's words and the slot's bytes come before the tag. relaxed would show a
+  // consumer a frame that isn't written yet.
+  line.tag.store(make_tag(seq, flags), std::memory_order_release);  // P4
+  const std::uint32_t woken = table_.finish_publish(wake);          // P5
+  if (woken != 0) wakes_.fetch_add(woken, relaxed);
+}
+
+std::int64_t Writer::stamp() noexcept {
+  if (settings_.stamps == StampKind::kOff) return 0;
+  if (settings_.stamps == StampKind::kAuto && ++unstamped_ < stamp_every_) return 0;
+  const std::int64_t now = base::monotonic_ns();
+  if (settings_.stamps == StampKind::kOn) return now;
+  // Sixteen close frames in a row make stamps sparse; one gap makes them dense again.
+  const bool fast = now - last_stamp_ns_ < kFastFrameNs * static_cast<std::int64_t>(unstamped_);
+  fast_stamps_ = fast ? std::min(fast_stamps_ + 1, kSparseStamps) : 0;
+  stamp_every_ = fast_stamps_ == kSparseStamps ? kSparseStamps : 1;
+  unstamped_ = 0;
+  last_stamp_ns_ = now;
+  return now;
+}
+
+Result<bool> Writer::make_room(bool may_block) {
+  Lock lock(mutex_, std::defer_lock);
+  if (may_block) {
+    lock.lock();
+  } else {
+    for (int tries = 0; !lock.try_lock(); ++tries) {
+      if (tries == kTriesWithoutWait) return false;  // whoever has it is being preempted; waiting could take any time
+      base::cpu_relax();
+    }
+  }
+  std::int64_t deadline = 0;
+  for (;;) {
+    refresh_cursors();
+    retire(kRetireAhead, has_entry_room() ? Floor::kKeepNewest : Floor::kNone);
+    if (has_entry_room() && has_frame_room()) return true;
+    if (settings_.when_full == WhenFull::kDropNew) return false;
+    if (settings_.when_full == WhenFull::kPassOver) {
+      pass_over_one();
+      continue;
+    }
+    if (interrupted_.load(std::memory_order_seq_cst)) return fail(Code::kInterrupted);
+    if (deadline == 0) {
+      full_waits_.fetch_add(1, std::memory_order_relaxed);
+      deadline = base::deadline_after(std::chrono::nanoseconds(settings_.full_timeout_ns));
+    }
+    switch (wait_for_slowest(lock, deadline, true)) {
+      case WaitEnd::kMoved:
+        continue;
+      case WaitEnd::kTimedOut:
+        return false;
+      case WaitEnd::kInterrupted:
+        return fail(Code::kInterrupted);
+    }
+  }
+}
+
+// --- markers
+// -------------------------------------------------------------------------------------------------------------
+
+Result<void> Writer::make_marker_room() {
+  if (has_entry_room()) return {};
+  Lock lock(mutex_);
+  std::int64_t deadline = 0;
+  for (;;) {
+    refresh_cursors();
+    retire(kRetireAhead, Floor::kNone);
+    if (has_entry_room()) return {};
+    if (deadline == 0) deadline = base::deadline_after(std::chrono::nanoseconds(settings_.full_timeout_ns));
+    switch (wait_for_slowest(lock, deadline, true)) {
+      case WaitEnd::kMoved:
+        continue;
+      case WaitEnd::kTimedOut:
+        // No policy drops an event: a consumer that keeps one from being sent loses its say.
+        if (const auto link = slowest()) demote(*link);
+        continue;
+      case WaitEnd::kInterrupted:
+        return fail(Code::kInterrupted);
+    }
+  }
+}
+
+Result<void> Writer::publish_marker(const QueueMessage& queue, MarkerKind kind) {
+  if (pool_.changed()) {
+    if (auto told = announce_segments(); !told) return told;
+  }
+  if (auto room = make_marker_room(); !room) return room;
+  const Lock lock(mutex_);
+  post_marker(queue, kind);
+  return {};
+}
+
+void Writer::post_marker(const QueueMessage& queue, MarkerKind kind) {
+  static constexpr format::FrameInfo kNoInfo{};
+  const std::uint64_t seq = head_.load(std::memory_order_relaxed);
+  queue(++number_, seq);
+  if (kind == MarkerKind::kBarrier) barrier_ = seq + 1;
+  end_ = kind == MarkerKind::kEnd ? seq : kind == MarkerKind::kBarrier ? kNobody : end_;
+  write_entry(kTagMarker, {.info = &kNoInfo}, 0, true);
+}
+
+Result<void> Writer::announce_segments() {
+  for (;;) {
+    if (auto room = make_marker_room(); !room) return room;
+    const Lock lock(mutex_);
+    if (SlotPool::Segment* const segment = pool_.unannounced()) {
+      post_marker(
+          [&](std::uint64_t number, std::uint64_t seq) {
+            control_.add_segment(number, seq, segment->spec, segment->memory->fd.get());
+          },
+          MarkerKind::kBarrier);
+      segment->announced = true;
+    } else if (const SlotPool::Segment* const old = pool_.drained()) {
+      const std::uint32_t id = old->spec.id;
+      post_marker([&](std::uint64_t number, std::uint64_t seq) { control_.retire_segment(number, seq, id); },
+                  MarkerKind::kBarrier);
+      pool_.drop(id);
+    } else {
+      pool_.clear_changed();
+      return {};
+    }
+  }
+}
+
+// --- waits
+// ---------------------------------------------------------------------------------------------------------------
+
+Writer::WaitEnd Writer::wait_for_slowest(Lock& lock, std::int64_t deadline_ns, bool may_demote) {
+  const std::shared_ptr<ConsumerLink> link = slowest();
+  if (link == nullptr) return WaitEnd::kMoved;
+  const std::uint64_t seen = link->cursor;
+  std::int64_t now = base::monotonic_ns();
+  if (link->waited_since == 0) link->waited_since = now;
+  const std::int64_t patience = may_demote ? settings_.stall_timeout_ns : base::kForever;
+  const std::int64_t stall_at =
+      patience > base::kForever - link->waited_since ? base::kForever : link->waited_since + patience;
+  lock.unlock();
+  sleep_until_moved(*link, seen, std::min({deadline_ns, stall_at, now + kWatchdogNs}));
+  lock.lock();
+  if (interrupted_.load(std::memory_order_seq_cst)) return WaitEnd::kInterrupted;
+  refresh_cursors();
+  if (link->cursor != seen || link->gone.load(std::memory_order_acquire)) return WaitEnd::kMoved;
+  now = base::monotonic_ns();
+  if (now >= stall_at) {
+    demote(*link);
+    return WaitEnd::kMoved;
+  }
+  return now >= deadline_ns ? WaitEnd::kTimedOut : WaitEnd::kMoved;
+}
+
+void Writer::sleep_until_moved(ConsumerLink& link, std::uint64_t seen, std::int64_t until_ns) noexcept {
+  const auto moved = [&] {
+    return link.page->cursor.load(std::memory_order_acquire) != seen || link.gone.load(std::memory_order_acquire) ||
+           interrupted_.load(std::memory_order_acquire);
+  };
+  if (spinner_.spin(moved, until_ns)) return;
+  // SYNC FULL (producer side): the flag, then the cursor again; the consumer stores its cursor, then looks at the flag.
+  // Both are seq_cst, else each can miss the other and the producer sleeps although there is room.
+  link.page->producer_waiting.store(1, std::memory_order_seq_cst);
+  const bool still = link.page->cursor.load(std::memory_order_seq_cst) == seen &&
+                     !link.gone.load(std::memory_order_seq_cst) && !interrupted_.load(std::memory_order_seq_cst);
+  if (still) base::futex_wait(link.page->producer_waiting, 1, until_ns);
+  link.page->producer_waiting.store(0, std::memory_order_relaxed);
+}
+
+Result<void> Writer::drain(std::int64_t deadline_ns) {
+  Lock lock(mutex_);
+  for (;;) {
+    refresh_cursors();
+    if (gate_cursor_ == kNobody || gate_cursor_ >= head_.load(std::memory_order_relaxed)) return {};
+    if (interrupted_.load(std::memory_order_seq_cst)) return fail(Code::kInterrupted);
+    switch (wait_for_slowest(lock, deadline_ns, false)) {
+      case WaitEnd::kMoved:
+        continue;
+      case WaitEnd::kTimedOut:
+        return fail(Code::kTimeout, "consumers have not taken every frame yet");
+      case WaitEnd::kInterrupted:
+        return fail(Code::kInterrupted);
+    }
+  }
+}
+
+void Writer::interrupt() noexcept {
+  interrupted_.store(true, std::memory_order_seq_cst);
+  const Lock lock(mutex_);
+  for (const auto& link : table_.links()) {
+    link->page->producer_waiting.store(0, std::memory_order_seq_cst);
+    base::futex_wake(link->page->producer_waiting, 1);
+  }
+}
+
+void Writer::wake_consumers() noexcept {
+  const Lock lock(mutex_);
+  const std::uint32_t woken = table_.wake_sleepers();
+  wakes_.fetch_add(woken, std::memory_order_relaxed);
+}
+
+}  // namespace framelane::ring

@@ -1,0 +1,259 @@
+// SPDX-License-Identifier: MIT
+// Reclaiming: R0 to R4 of the ring's README, consumers that join and leave. Every private function here runs under the
+// mutex.
+#include <algorithm>
+
+#include "base/clock.hpp"
+#include "base/fence.hpp"
+#include "base/futex.hpp"
+#include "ring/writer.hpp"
+
+namespace framelane::ring {
+
+// --- cursors
+// -------------------------------------------------------------------------------------------------------------
+
+void Writer::refresh_cursors() noexcept {
+  for (const auto& link : table_.links()) {
+    if (link->may_gate && !link->broken) read_cursor(*link);
+  }
+  update_gate();
+}
+
+void Writer::read_cursor(ConsumerLink& link) noexcept {
+  // SYNC TAKE (acquire side): the consumer's hold bit comes before its cursor, so a cursor behind an entry means that
+  // the bit is there for R4 to see. relaxed could show the cursor without the bit, and the slot would be reused under
+  // the reader.
+  const std::uint64_t cursor_untrusted = link.page->cursor.load(std::memory_order_acquire);
+  const std::uint64_t head = head_.load(std::memory_order_acquire);
+  if (cursor_untrusted < link.cursor || cursor_untrusted > head) {
+    break_protocol(link, "cursor");
+    return;
+  }
+  if (cursor_untrusted != link.cursor) link.waited_since = 0;
+  link.cursor = cursor_untrusted;
+  if (!link.demoted) return;
+  const std::uint64_t behind =
+      frames_before(head) - frames_before(std::max(link.cursor, oldest_.load(std::memory_order_relaxed)));
+  if (link.cursor < oldest_.load(std::memory_order_relaxed) || behind > burst_.load(std::memory_order_relaxed) / 2)
+    return;
+  link.demoted = false;
+  link.gates = true;
+  control_.demoted(link.id, false);
+}
+
+void Writer::update_gate() noexcept {
+  gate_cursor_ = kNobody;
+  for (const auto& link : table_.links()) {
+    if (link->gates) gate_cursor_ = std::min(gate_cursor_, link->cursor);
+  }
+  // A consumer that was passed over still has an old cursor; what it can still get begins at the oldest entry.
+  const std::uint64_t oldest = oldest_.load(std::memory_order_relaxed);
+  const std::uint64_t frames = gate_cursor_ == kNobody ? kNobody : frames_before(std::max(gate_cursor_, oldest));
+  gate_frames_.store(frames, std::memory_order_relaxed);
+}
+
+std::shared_ptr<ConsumerLink> Writer::slowest() const noexcept {
+  for (const auto& link : table_.links()) {
+    if (link->gates && link->cursor == gate_cursor_) return link;
+  }
+  return nullptr;
+}
+
+void Writer::demote(ConsumerLink& link) noexcept {
+  link.gates = false;
+  link.demoted = true;
+  link.waited_since = 0;
+  demotions_.fetch_add(1, std::memory_order_relaxed);
+  control_.demoted(link.id, true);
+  update_gate();
+}
+
+void Writer::break_protocol(ConsumerLink& link, std::string_view field) noexcept {
+  link.broken = true;
+  link.gates = false;
+  link.demoted = false;
+  control_.broke_protocol(link.id, field);
+}
+
+// --- retire and free
+// -----------------------------------------------------------------------------------------------------
+
+void Writer::reclaim() noexcept {
+  refresh_cursors();
+  if (retire(kRetireAhead, Floor::kKeepNewest) == 0) free_unheld();
+}
+
+std::uint32_t Writer::retire(std::uint32_t most, Floor floor) noexcept {
+  const std::uint64_t head = head_.load(std::memory_order_acquire);
+  const std::uint64_t newest = std::uint64_t{burst_.load(std::memory_order_relaxed)} + settings_.sizes.history;
+  std::uint32_t count = 0;
+  for (; count < most; ++count) {
+    const std::uint64_t oldest = oldest_.load(std::memory_order_relaxed);
+    if (oldest >= head) break;
+    // R0: the newest frames stay, so that a paused consumer that doesn't gate has the burst too.
+    if (floor == Floor::kKeepNewest && frames_before(head) - frames_before(oldest) <= newest) break;
+    if (gate_cursor_ <= oldest) break;  // R1
+    retire_oldest();
+  }
+  if (count != 0) finish_retire();
+  return count;
+}
+
+void Writer::retire_oldest() noexcept {
+  const std::uint64_t oldest = oldest_.load(std::memory_order_relaxed);
+  Entry& line = entry(oldest);
+  line.tag.store(line.tag.load(std::memory_order_relaxed) | kTagRetired, std::memory_order_release);  // R2
+  const std::uint16_t slot = slot_of_entry_[oldest & mask_];
+  if (slot != kNoSlot) held_.push_back(slot);
+  oldest_.store(oldest + 1, std::memory_order_release);
+}
+
+void Writer::finish_retire() noexcept {
+  const std::uint64_t oldest = oldest_.load(std::memory_order_relaxed);
+  oldest_frames_.store(frames_before(oldest), std::memory_order_relaxed);
+  header_->oldest_live.store(oldest, std::memory_order_release);
+  update_gate();
+  // R3. SYNC HOLD (producer side): RETIRED in the tag, then the hold bits; the consumer sets its bit, then looks at the
+  // tag again. Without the full fence both can miss each other, and the slot is reused under the reader.
+  base::full_fence();
+  free_unheld();
+}
+
+void Writer::pass_over_one() noexcept {
+  // From the oldest through the first frame that a slow consumer hasn't read: exactly one unread frame goes.
+  const std::uint64_t head = head_.load(std::memory_order_relaxed);
+  for (bool unread = false; !unread && oldest_.load(std::memory_order_relaxed) < head;) {
+    const std::uint64_t oldest = oldest_.load(std::memory_order_relaxed);
+    unread = gate_cursor_ <= oldest && frames_before(oldest + 1) != frames_before(oldest);
+    retire_oldest();
+    if (unread) passed_over_.fetch_add(1, std::memory_order_relaxed);
+  }
+  finish_retire();
+}
+
+void Writer::free_unheld() noexcept {  // R4
+  std::erase_if(held_, [this](std::uint16_t slot) {
+    if (is_held(slot)) return false;
+    free_slot(slot);
+    return true;
+  });
+}
+
+bool Writer::is_held(std::uint16_t slot) noexcept {
+  bool held = false;
+  for (const auto& link : table_.links()) {
+    if (link->broken || !link->holds(slot)) continue;
+    if (link->held_count() <= link->max_held + 1) {  // one more while it copies
+      held = true;
+    } else {
+      break_protocol(*link, "holds");
+    }
+  }
+  return held;
+}
+
+void Writer::free_slot(std::uint16_t slot) noexcept {
+  if (kept_[slot].load(std::memory_order_relaxed) == 0) {
+    pool_.give_back(slot);
+    return;
+  }
+  loans_.fetch_add(1, std::memory_order_relaxed);
+  kept_free_.push_back(slot);
+}
+
+void Writer::reclaimed(std::vector<std::uint16_t>& slots) {
+  const Lock lock(mutex_);
+  reclaim();
+  slots.insert(slots.end(), kept_free_.begin(), kept_free_.end());
+  kept_free_.clear();
+}
+
+// --- consumers
+// -----------------------------------------------------------------------------------------------------------
+
+Result<ConsumerId> Writer::add_consumer(const JoinWish& wish, const std::function<void(const Joined&)>& welcome) {
+  auto memory =
+      memory::create_sealed(settings_.name + "-consumer", sizeof(ConsumerPage), memory::Sharing::kReadWrite, false);
+  if (!memory) return tl::unexpected(memory.error());
+  memory::prefault(memory->mapping, 0, sizeof(ConsumerPage));
+  auto link = std::make_shared<ConsumerLink>();
+  link->page = reinterpret_cast<ConsumerPage*>(memory->mapping.data());
+  link->memory = std::move(*memory);
+  link->may_gate = link->gates = wish.gating;
+  link->max_held = std::min(wish.max_held, settings_.sizes.max_held);
+
+  Lock lock(mutex_);
+  const auto connected = static_cast<std::uint32_t>(table_.links().size());
+  if (connected >= settings_.sizes.max_consumers) {
+    return fail(Code::kFull,
+                "the lane has its " + std::to_string(connected) + " consumers; raise max-consumers or end one");
+  }
+  SlotPool::Reserve reserve = pool_.next_reserve(connected + 1);
+  lock.unlock();
+  SlotPool::prefault(reserve);
+  lock.lock();
+  pool_.use(reserve);
+
+  link->id = next_consumer_++;
+  link->colour = table_.free_colour();
+  const std::uint64_t head = head_.load(std::memory_order_acquire);
+  std::uint64_t start = head;
+  const std::uint64_t frames = frames_before(head);
+  const std::uint64_t first = std::max(oldest_.load(std::memory_order_relaxed), barrier_);
+  while (start > first && frames - frames_before(start - 1) <= settings_.sizes.history) --start;
+  start = std::min(start, end_);
+  link->start = link->cursor = start;
+  link->page->cursor.store(start, std::memory_order_release);
+  welcome({link->id, link->colour, link->max_held, start, numbers_[start & mask_], link->memory.fd.get(),
+           &pool_.segments()});
+  table_.add(link);
+  update_gate();
+  return link->id;
+}
+
+void Writer::remove_consumer(ConsumerId id) noexcept {
+  const Lock lock(mutex_);
+  table_.remove(id);
+  update_gate();
+}
+
+void Writer::stop_gating(ConsumerId id) noexcept {
+  const Lock lock(mutex_);
+  const auto link = table_.find(id);
+  if (link == nullptr) return;
+  link->may_gate = link->gates = link->demoted = false;
+  update_gate();
+  link->gone.store(true, std::memory_order_seq_cst);
+  link->page->producer_waiting.store(0, std::memory_order_seq_cst);
+  base::futex_wake(link->page->producer_waiting, 1);
+}
+
+// --- statistics
+// ----------------------------------------------------------------------------------------------------------
+
+WriterCounters Writer::counters() const noexcept {
+  constexpr auto relaxed = std::memory_order_relaxed;
+  const Lock lock(mutex_);
+  return {frames_before(head_.load(std::memory_order_acquire)),
+          dropped_full_.load(relaxed),
+          passed_over_.load(relaxed),
+          full_waits_.load(relaxed),
+          wakes_.load(relaxed),
+          demotions_.load(relaxed)};
+}
+
+void Writer::inspect(const std::function<void(const std::vector<std::shared_ptr<ConsumerLink>>&, const SlotPool&,
+                                              std::uint32_t)>& look) const {
+  const Lock lock(mutex_);
+  look(table_.links(), pool_, loans_.load(std::memory_order_relaxed));
+}
+
+std::uint64_t Writer::lag(const ConsumerLink& link) const noexcept {
+  const std::uint64_t head = head_.load(std::memory_order_acquire);
+  const std::uint64_t cursor_untrusted = link.page->cursor.load(std::memory_order_acquire);
+  if (cursor_untrusted > head) return 0;
+  return frames_before(head) - frames_before(std::max(cursor_untrusted, oldest_.load(std::memory_order_relaxed)));
+}
+
+}  // namespace framelane::ring
