@@ -45,19 +45,22 @@ struct SealedMemory {
 
 /// Creates `size` bytes (rounded up to pages) of zeroed shared memory: maps them writable for us, and only then seals,
 /// so that our mapping is the only writable one there can be (kReadOnly). Not inherited by fork (MADV_DONTFORK). Pages
-/// are not allocated yet: see prefault(). Errors: kNoMemory (memory, address space or RLIMIT_FSIZE/RLIMIT_AS; says
-/// which), kUnsupported (no sealing; `allow_unsealed` passes over that), kSystem.
+/// are not allocated yet: see prefault(). `name` is what /proc/PID/maps shows.
+/// Errors: kNoMemory (memory, address space or RLIMIT_FSIZE/RLIMIT_AS; says which), kInvalidArgument (size 0),
+///         kUnsupported (no sealing; `allow_unsealed` passes over a missing F_SEAL_FUTURE_WRITE), kSystem.
 [[nodiscard]] Result<SealedMemory> create_sealed(const std::string& name, std::size_t size, Sharing sharing,
                                                  bool allow_unsealed = false);
 
 /// Maps memory that a peer sent. Checks type, seals and size first, so that reading it can never fault.
-/// kReadOnly maps it read-only; kReadWrite writable (a consumer page).
+/// kReadOnly maps it read-only; kReadWrite writable (a consumer page). `expected_size` is rounded up to pages.
+/// `allow_unsealed` passes over a missing F_SEAL_FUTURE_WRITE, never over the seals that fix the size.
 /// Errors: kProtocol (not a sealed memfd, wrong size; the text names what), kNoMemory, kSystem.
 [[nodiscard]] Result<Mapping> map_received(int fd, std::size_t expected_size, Sharing sharing,
                                            bool allow_unsealed = false);
 
 /// Allocates the pages of [offset, offset + size) of a writable mapping, so that the first frame doesn't pay for it.
-/// Advisory: checks the memory cgroup's room first and does nothing if it would not fit. Returns whether it was done.
+/// The bytes keep their values. Advisory: looks at the machine's and the memory cgroup's room first and does nothing if
+/// it would not fit, because the alternative is the out-of-memory killer. Returns whether all of it was done.
 bool prefault(const Mapping& mapping, std::size_t offset, std::size_t size) noexcept;
 
 [[nodiscard]] std::size_t page_size() noexcept;
