@@ -264,6 +264,10 @@ using Message = std::variant<Hello, Welcome, Reject, EventMessage, AddSegment, R
 /// How many descriptors go with a message, without the memfd of a large payload.
 [[nodiscard]] std::size_t fd_count(const Message& message) noexcept;
 
+/// Whether an event can be sent: a receiver takes it for a broken protocol otherwise. Check what applications hand in.
+/// Errors: kTooLarge (text), kInvalidArgument (type, or a segment's format or rates; the text names the field).
+[[nodiscard]] Result<void> check_event(const format::Event& event);
+
 /// Bytes of a message: header and payload in one piece, however large (the transport moves a large payload into a
 /// memfd). `number` is the place among the numbered messages; 0 = unnumbered. Texts and lists must be within the limits
 /// above (the caller checks, only names and sentences are cut).
