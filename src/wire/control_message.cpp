@@ -1,0 +1,286 @@
+// SPDX-License-Identifier: MIT
+#include "wire/control_message.hpp"
+
+#include <cmath>
+#include <limits>
+#include <optional>
+#include <type_traits>
+#include <utility>
+
+#include "wire/archive.hpp"
+
+// The fields of each message, in their order on the wire. A change here is a new protocol version, except for fields
+// that are added at the end of HELLO or REJECT. (Not in an unnamed namespace: Encoder::list() couldn't find them
+// there.)
+namespace framelane::wire {
+
+template <class Archive, Either<Hello> T>
+void visit_fields(Archive& archive, T& hello) {
+  archive.number("version_min", hello.version_min);
+  archive.number("version_max", hello.version_max);
+  archive.choice("byte_order", hello.byte_order, ByteOrder::kLittle, ByteOrder::kBig);
+  archive.choice("role", hello.role, Role::kConsumer, Role::kObserver);
+  archive.choice("mode", hello.mode, Mode::kEvery, Mode::kLatest);
+  archive.flag("gating", hello.gating);
+  archive.number("max_held", hello.max_held);
+  archive.number("abi_version", hello.abi_version);
+  archive.number("transports", hello.transports);
+  archive.number("max_frame_size", hello.max_frame_size);
+  archive.label("name", hello.name, kMaxNameBytes);
+}
+
+template <class Archive, Either<SegmentNotice> T>
+void visit_fields(Archive& archive, T& segment) {
+  archive.number("id", segment.id);
+  archive.number("first_slot", segment.first_slot);
+  archive.number("slot_count", segment.slot_count);
+  archive.number("record_stride", segment.record_stride);
+  archive.number("slot_size", segment.slot_size);
+  archive.number("slot_stride", segment.slot_stride);
+  archive.number("slots_offset", segment.slots_offset);
+  archive.number("total_bytes", segment.total_bytes);
+}
+
+template <class Archive, Either<format::Event> T>
+void visit_fields(Archive& archive, T& event) {
+  archive.choice("type", event.type, format::EventType::kStreamStart, format::EventType::kEndOfStream);
+  archive.number("number", event.number);
+  archive.number("group", event.group);
+  archive.text("text", event.text, kMaxTextBytes);
+  auto& segment = event.segment;
+  archive.choice("segment.format", segment.format, format::SegmentFormat::kUndefined, format::SegmentFormat::kTime);
+  archive.number("segment.flags", segment.flags);
+  archive.rate("segment.rate", segment.rate);
+  archive.rate("segment.applied_rate", segment.applied_rate);
+  archive.number("segment.base", segment.base);
+  archive.number("segment.offset", segment.offset);
+  archive.number("segment.start", segment.start);
+  archive.number("segment.stop", segment.stop);
+  archive.number("segment.time", segment.time);
+  archive.number("segment.position", segment.position);
+  archive.number("segment.duration", segment.duration);
+  archive.number("pts", event.pts);
+  archive.number("duration", event.duration);
+}
+
+template <class Archive, Either<Welcome> T>
+void visit_fields(Archive& archive, T& welcome) {
+  archive.number("version", welcome.version);
+  archive.number("abi_version", welcome.abi_version);
+  archive.bytes("instance_id", welcome.instance_id);
+  archive.number("consumer_id", welcome.consumer_id);
+  archive.number("colour", welcome.colour);
+  archive.number("start", welcome.start, kMaxSeq);
+  archive.number("last_number", welcome.last_number);
+  archive.number("entry_count", welcome.entry_count);
+  archive.number("page_size", welcome.page_size);
+  archive.number("max_held", welcome.max_held);
+  archive.flag("gating", welcome.gating);
+  archive.flag("unsealed", welcome.unsealed);
+  archive.list("segments", welcome.segments, kMaxSegments);
+  archive.list("sticky", welcome.sticky, kMaxStickyEvents);
+}
+
+template <class Archive, Either<Reject> T>
+void visit_fields(Archive& archive, T& reject) {
+  // Any number: a newer producer may have reasons that we don't know.
+  archive.choice("code", reject.code, RejectCode{0}, RejectCode{std::numeric_limits<std::uint32_t>::max()});
+  archive.label("sentence", reject.sentence, kMaxSentenceBytes);
+}
+
+template <class Archive, Either<EventMessage> T>
+void visit_fields(Archive& archive, T& message) {
+  visit_fields(archive, message.event);
+  archive.number("seq", message.seq, kMaxSeq);
+}
+
+template <class Archive, Either<AddSegment> T>
+void visit_fields(Archive& archive, T& message) {
+  visit_fields(archive, message.segment);
+}
+
+template <class Archive, Either<RetireSegment> T>
+void visit_fields(Archive& archive, T& message) {
+  archive.number("id", message.id);
+}
+
+template <class Archive, Either<FlushStart> T>
+void visit_fields(Archive&, T&) {}
+
+template <class Archive, Either<FlushStop> T>
+void visit_fields(Archive& archive, T& message) {
+  archive.number("first_seq", message.first_seq, kMaxSeq);
+  archive.flag("reset_time", message.reset_time);
+}
+
+template <class Archive, Either<Demoted> T>
+void visit_fields(Archive& archive, T& message) {
+  archive.flag("demoted", message.demoted);
+}
+
+template <class Archive, Either<Latency> T>
+void visit_fields(Archive& archive, T& message) {
+  archive.flag("live", message.live);
+  archive.number("min", message.min);
+  archive.number("max", message.max);
+}
+
+template <class Archive, Either<StatsRequest> T>
+void visit_fields(Archive&, T&) {}
+
+template <class Archive, Either<Stats> T>
+void visit_fields(Archive& archive, T& message) {
+  archive.text("text", message.text, kMaxTextBytes);
+}
+
+template <class Archive, Either<Leave> T>
+void visit_fields(Archive&, T&) {}
+
+namespace {
+
+struct RawHeader {
+  std::uint32_t magic = kMagic;
+  std::uint16_t type = 0;
+  std::uint16_t flags = 0;
+  std::uint64_t number = 0;
+  std::uint32_t payload_size = 0;
+  std::uint32_t reserved = 0;
+};
+constexpr std::size_t kFlagsOffset = 6;
+
+template <class Archive, Either<RawHeader> T>
+void visit_fields(Archive& archive, T& header) {
+  archive.number("magic", header.magic);
+  archive.number("type", header.type);
+  archive.number("flags", header.flags);
+  archive.number("number", header.number);
+  archive.number("payload_size", header.payload_size);
+  archive.number("reserved", header.reserved);
+}
+
+tl::unexpected<Error> broken(std::string_view what, const std::string& problem) {
+  return fail(Code::kProtocol, "the peer sent a broken " + std::string(what) + ": field " + problem);
+}
+
+/// Messages that a newer version may have made longer.
+template <class T>
+constexpr bool kMayGrow = std::is_same_v<T, Hello> || std::is_same_v<T, Reject>;
+
+template <class T>
+Result<Decoded> decode_payload(std::uint64_t number, std::span<const std::byte> payload) {
+  Decoder decoder(payload);
+  T message;
+  visit_fields(decoder, message);
+  const std::string what = std::string(to_string(T::kType)) + " message";
+  if (!decoder.ok()) return broken(what, decoder.problem());
+  if (!kMayGrow<T> && decoder.left() != 0) {
+    return broken(what, "payload_size: " + std::to_string(decoder.left()) + " bytes too many");
+  }
+  if constexpr (std::is_same_v<T, Hello>) {
+    if (message.version_max < message.version_min) {
+      return broken(what, "version_max: " + std::to_string(message.version_max) + " is less than version_min");
+    }
+  }
+  return Decoded{number, std::move(message)};
+}
+
+/// Tries the alternatives of Message one after the other.
+template <std::size_t I = 0>
+Result<Decoded> decode_type(const Header& header, std::span<const std::byte> payload) {
+  if constexpr (I == std::variant_size_v<Message>) {
+    return broken("message", "type: " + std::to_string(static_cast<unsigned>(header.type)) + " has no meaning");
+  } else {
+    using T = std::variant_alternative_t<I, Message>;
+    if (header.type == T::kType) return decode_payload<T>(header.number, payload);
+    return decode_type<I + 1>(header, payload);
+  }
+}
+
+}  // namespace
+
+std::string_view to_string(MessageType type) noexcept {
+  static constexpr std::string_view kNames[] = {"unknown",     "HELLO",          "WELCOME",     "REJECT",     "EVENT",
+                                                "ADD_SEGMENT", "RETIRE_SEGMENT", "FLUSH_START", "FLUSH_STOP", "DEMOTED",
+                                                "LATENCY",     "STATS_REQUEST",  "STATS",       "LEAVE"};
+  const auto index = static_cast<std::size_t>(type);
+  return index < std::size(kNames) ? kNames[index] : kNames[0];
+}
+
+MessageType type_of(const Message& message) noexcept {
+  return std::visit([](const auto& m) { return std::decay_t<decltype(m)>::kType; }, message);
+}
+
+std::size_t fd_count(const Message& message) noexcept {
+  if (const auto* welcome = std::get_if<Welcome>(&message)) return 2 + welcome->segments.size();
+  return std::holds_alternative<AddSegment>(message) ? 1 : 0;
+}
+
+Result<void> check_event(const format::Event& event) {
+  if (event.text.size() > kMaxTextBytes) {
+    return fail(Code::kTooLarge, "the event's text has " + std::to_string(event.text.size()) + " bytes, and " +
+                                     std::to_string(kMaxTextBytes) + " are the most that a lane carries");
+  }
+  // Whatever the receiver would refuse: its own check, on the event without its text.
+  const format::Event bare{event.type, event.number, event.group, {}, event.segment, event.pts, event.duration};
+  std::vector<std::byte> bytes;
+  Encoder encoder(bytes);
+  visit_fields(encoder, bare);
+  Decoder decoder(bytes);
+  format::Event read;
+  visit_fields(decoder, read);
+  if (decoder.ok()) return {};
+  return fail(Code::kInvalidArgument, "this event can't be sent: field " + decoder.problem());
+}
+
+std::vector<std::byte> encode(const Message& message, std::uint64_t number) {
+  RawHeader header;
+  header.type = static_cast<std::uint16_t>(type_of(message));
+  header.number = number;
+  std::vector<std::byte> payload;
+  Encoder payload_encoder(payload);
+  std::visit([&](const auto& m) { visit_fields(payload_encoder, m); }, message);
+  header.payload_size = static_cast<std::uint32_t>(payload.size());
+  std::vector<std::byte> bytes;
+  bytes.reserve(kHeaderBytes + payload.size());
+  Encoder header_encoder(bytes);
+  visit_fields(header_encoder, std::as_const(header));
+  bytes.insert(bytes.end(), payload.begin(), payload.end());
+  return bytes;
+}
+
+Result<Header> decode_header(std::span<const std::byte> bytes) {
+  constexpr std::string_view kWhat = "message header";
+  Decoder decoder(bytes);
+  RawHeader raw_untrusted;
+  visit_fields(decoder, raw_untrusted);
+  if (!decoder.ok()) return broken(kWhat, decoder.problem());
+  if (raw_untrusted.magic == __builtin_bswap32(kMagic)) return broken(kWhat, "magic: it has the other byte order");
+  if (raw_untrusted.magic != kMagic) return broken(kWhat, "magic: this is not Framelane's control protocol");
+  if ((raw_untrusted.flags & ~kFlagPayloadInMemfd) != 0) return broken(kWhat, "flags: unknown bits are set");
+  if (raw_untrusted.reserved != 0) return broken(kWhat, "reserved: it is not 0");
+  if (raw_untrusted.payload_size > kMaxMessageBytes - kHeaderBytes) {
+    return broken(kWhat, "payload_size: " + std::to_string(raw_untrusted.payload_size) + " bytes are too many");
+  }
+  return Header{static_cast<MessageType>(raw_untrusted.type), raw_untrusted.flags, raw_untrusted.number,
+                raw_untrusted.payload_size};
+}
+
+Result<Decoded> decode(std::span<const std::byte> bytes) {
+  const Result<Header> header = decode_header(bytes);
+  if (!header) return tl::unexpected(header.error());
+  const auto payload = bytes.subspan(kHeaderBytes);
+  if (header->flags != 0) return broken("message header", "flags: the payload is elsewhere");
+  if (header->payload_size != payload.size()) {
+    return broken("message header", "payload_size: " + std::to_string(header->payload_size) + " bytes announced, " +
+                                        std::to_string(payload.size()) + " came");
+  }
+  return decode_type(*header, payload);
+}
+
+void set_flags(std::span<std::byte> bytes, std::uint16_t flags) noexcept {
+  if (bytes.size() < kHeaderBytes) return;
+  bytes[kFlagsOffset] = static_cast<std::byte>(flags & 0xff);
+  bytes[kFlagsOffset + 1] = static_cast<std::byte>(flags >> 8);
+}
+
+}  // namespace framelane::wire

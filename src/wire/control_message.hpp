@@ -1,0 +1,300 @@
+// SPDX-License-Identifier: MIT
+#pragma once
+
+#include <array>
+#include <bit>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+#include <variant>
+#include <vector>
+
+#include "framelane/base/result.hpp"
+#include "framelane/format/event.hpp"
+
+// What the two ends of a control socket say to each other: bytes to structs and back, no I/O. A message is a header of
+// kHeaderBytes and a payload, all little-endian and packed:
+//
+//   u32 magic | u16 type | u16 flags | u64 number | u32 payload size | u32 reserved (0)
+//
+// The layout of each payload stands once, in control_message.cpp, for writing and for reading. HELLO and REJECT may
+// grow at their end and readers pass over what they don't know, so that any two versions can still tell each other that
+// they don't match; every other payload has exactly the fields of the negotiated version.
+namespace framelane::wire {
+
+inline constexpr std::uint32_t kMagic = 0x314d4c46;  // "FLM1"
+inline constexpr std::size_t kHeaderBytes = 24;
+/// Versions of this protocol that this build speaks.
+inline constexpr std::uint32_t kVersionMin = 1;
+inline constexpr std::uint32_t kVersionMax = 1;
+
+/// Header flag: the payload lies in the sealed memfd that comes as the last descriptor, not after the header.
+inline constexpr std::uint16_t kFlagPayloadInMemfd = 1;
+
+/// Header and payload up to this many bytes travel in the datagram; larger payloads in a sealed memfd.
+inline constexpr std::size_t kMaxInlineBytes = std::size_t{64} << 10;
+inline constexpr std::size_t kMaxNameBytes = 64;
+inline constexpr std::size_t kMaxSentenceBytes = 1024;
+inline constexpr std::size_t kMaxTextBytes = std::size_t{8} << 20;  ///< of one event or one STATS answer
+inline constexpr std::size_t kMaxStickyEvents = 7;
+inline constexpr std::size_t kMaxSegments = 8;
+inline constexpr std::size_t kMaxMessageBytes = std::size_t{64} << 20;
+static_assert(kMaxStickyEvents * (kMaxTextBytes + 4096) < kMaxMessageBytes, "a WELCOME must always fit");
+/// Descriptors of one message: ring, page, segments, and the memfd of a large payload.
+inline constexpr std::size_t kMaxFds = 2 + kMaxSegments + 1;
+/// Sequence numbers have 48 bits.
+inline constexpr std::uint64_t kMaxSeq = (std::uint64_t{1} << 48) - 1;
+
+enum class MessageType : std::uint16_t {
+  kHello = 1,
+  kWelcome = 2,
+  kReject = 3,
+  kEvent = 4,
+  kAddSegment = 5,
+  kRetireSegment = 6,
+  kFlushStart = 7,
+  kFlushStop = 8,
+  kDemoted = 9,
+  kLatency = 10,
+  kStatsRequest = 11,
+  kStats = 12,
+  kLeave = 13,
+};
+
+/// "WELCOME" and so on; "unknown" for a number that names no message.
+[[nodiscard]] std::string_view to_string(MessageType type) noexcept;
+
+enum class Role : std::uint8_t {
+  kConsumer = 1,
+  kObserver = 2,  ///< asks for statistics; never gets shared memory
+};
+
+enum class Mode : std::uint8_t {
+  kEvery = 1,
+  kLatest = 2,
+};
+
+/// Byte order of a process's shared memory. (The messages themselves are little-endian everywhere.)
+enum class ByteOrder : std::uint8_t {
+  kLittle = 1,
+  kBig = 2,
+};
+inline constexpr ByteOrder kNativeByteOrder =
+    std::endian::native == std::endian::little ? ByteOrder::kLittle : ByteOrder::kBig;
+
+/// Bits of Hello::transports.
+enum Transport : std::uint32_t {
+  kTransportShm = 1u << 0,
+  kTransportUds = 1u << 1,
+  kTransportTcp = 1u << 2,
+};
+
+/// Why a producer says no. Numbers that this build doesn't know are kept as they come.
+enum class RejectCode : std::uint32_t {
+  kBadHello = 1,     ///< the HELLO could not be read; the sentence names the field
+  kVersion = 2,      ///< no common version of protocol or ABI
+  kByteOrder = 3,    ///< shared memory of the other byte order
+  kPermission = 4,   ///< this user may not read the lane
+  kTooMany = 5,      ///< max-consumers are connected
+  kFrameSize = 6,    ///< the lane's frames are larger than the consumer's max-frame-size
+  kClosing = 7,      ///< the producer is going away
+  kNoResources = 8,  ///< memory or descriptors ran out at the producer
+  kUnsupported = 9,  ///< no common transport
+};
+/// Whether trying again later can help.
+[[nodiscard]] constexpr bool is_passing(RejectCode code) noexcept {
+  return code == RejectCode::kTooMany || code == RejectCode::kClosing || code == RejectCode::kNoResources;
+}
+
+/// First message of a connection, from the consumer or observer.
+struct Hello {
+  static constexpr MessageType kType = MessageType::kHello;
+
+  std::uint32_t version_min = kVersionMin;
+  std::uint32_t version_max = kVersionMax;
+  ByteOrder byte_order = kNativeByteOrder;
+  Role role = Role::kConsumer;
+  Mode mode = Mode::kEvery;
+  bool gating = true;          ///< wish
+  std::uint32_t max_held = 0;  ///< wish, frames
+  std::uint32_t abi_version = 0;
+  std::uint32_t transports = 0;      ///< Transport bits that the sender can use; unknown bits are kept
+  std::uint64_t max_frame_size = 0;  ///< bytes
+  std::string name;  ///< the sender's process name; cut to kMaxNameBytes, and what isn't printable is read as '?'
+
+  friend bool operator==(const Hello&, const Hello&) = default;
+};
+
+/// One data segment. Mirrors ring::SegmentSpec; only the ring knows what numbers are possible, so nothing is checked
+/// here.
+struct SegmentNotice {
+  std::uint32_t id = 0;
+  std::uint32_t first_slot = 0;
+  std::uint32_t slot_count = 0;
+  std::uint32_t record_stride = 0;  ///< bytes, like all that follow
+  std::uint64_t slot_size = 0;
+  std::uint64_t slot_stride = 0;
+  std::uint64_t slots_offset = 0;
+  std::uint64_t total_bytes = 0;
+
+  friend bool operator==(const SegmentNotice&, const SegmentNotice&) = default;
+};
+
+/// Answer to a consumer's HELLO. Descriptors: ring, page, then one for each segment, in their order.
+struct Welcome {
+  static constexpr MessageType kType = MessageType::kWelcome;
+
+  std::uint32_t version = kVersionMax;
+  std::uint32_t abi_version = 0;
+  std::array<std::uint8_t, 16> instance_id{};
+  std::uint32_t consumer_id = 0;
+  std::uint32_t colour = 0;       ///< waiting line of the page
+  std::uint64_t start = 0;        ///< sequence number of the first entry to take
+  std::uint64_t last_number = 0;  ///< number of the last control message before start
+  std::uint32_t entry_count = 0;
+  std::uint32_t page_size = 0;          ///< bytes
+  std::uint32_t max_held = 0;           ///< granted, frames
+  bool gating = false;                  ///< granted
+  bool unsealed = false;                ///< the kernel can't seal, and the producer allows that
+  std::vector<SegmentNotice> segments;  ///< live ones, at most kMaxSegments
+  std::vector<format::Event> sticky;    ///< state of the stream at start, at most kMaxStickyEvents
+
+  friend bool operator==(const Welcome&, const Welcome&) = default;
+};
+
+/// The producer doesn't take this connection, and closes it.
+struct Reject {
+  static constexpr MessageType kType = MessageType::kReject;
+
+  RejectCode code = RejectCode::kBadHello;
+  std::string sentence;  ///< for people: what is wrong and what to do; cut to kMaxSentenceBytes
+
+  friend bool operator==(const Reject&, const Reject&) = default;
+};
+
+/// An event of the stream. Numbered.
+struct EventMessage {
+  static constexpr MessageType kType = MessageType::kEvent;
+
+  format::Event event;    ///< text of at most kMaxTextBytes
+  std::uint64_t seq = 0;  ///< sequence number of its marker
+
+  friend bool operator==(const EventMessage&, const EventMessage&) = default;
+};
+
+/// A data segment is there. Numbered. Descriptors: the segment.
+struct AddSegment {
+  static constexpr MessageType kType = MessageType::kAddSegment;
+
+  SegmentNotice segment;
+
+  friend bool operator==(const AddSegment&, const AddSegment&) = default;
+};
+
+/// No frame after this one lies in the segment: unmap it when the last Frame in it is gone. Numbered.
+struct RetireSegment {
+  static constexpr MessageType kType = MessageType::kRetireSegment;
+
+  std::uint32_t id = 0;
+
+  friend bool operator==(const RetireSegment&, const RetireSegment&) = default;
+};
+
+struct FlushStart {
+  static constexpr MessageType kType = MessageType::kFlushStart;
+
+  friend bool operator==(const FlushStart&, const FlushStart&) = default;
+};
+
+struct FlushStop {
+  static constexpr MessageType kType = MessageType::kFlushStop;
+
+  std::uint64_t first_seq = 0;  ///< what comes before this sequence number is dropped
+  bool reset_time = true;
+
+  friend bool operator==(const FlushStop&, const FlushStop&) = default;
+};
+
+struct Demoted {
+  static constexpr MessageType kType = MessageType::kDemoted;
+
+  bool demoted = false;  ///< false: gates again
+
+  friend bool operator==(const Demoted&, const Demoted&) = default;
+};
+
+struct Latency {
+  static constexpr MessageType kType = MessageType::kLatency;
+
+  bool live = false;
+  std::uint64_t min = 0;                ///< ns
+  std::uint64_t max = format::kNoTime;  ///< ns; kNoTime = no bound
+
+  friend bool operator==(const Latency&, const Latency&) = default;
+};
+
+struct StatsRequest {
+  static constexpr MessageType kType = MessageType::kStatsRequest;
+
+  friend bool operator==(const StatsRequest&, const StatsRequest&) = default;
+};
+
+struct Stats {
+  static constexpr MessageType kType = MessageType::kStats;
+
+  std::string text;  ///< opaque here; at most kMaxTextBytes
+
+  friend bool operator==(const Stats&, const Stats&) = default;
+};
+
+/// From a consumer: it takes no more. From a producer: the lane ends.
+struct Leave {
+  static constexpr MessageType kType = MessageType::kLeave;
+
+  friend bool operator==(const Leave&, const Leave&) = default;
+};
+
+using Message = std::variant<Hello, Welcome, Reject, EventMessage, AddSegment, RetireSegment, FlushStart, FlushStop,
+                             Demoted, Latency, StatsRequest, Stats, Leave>;
+
+[[nodiscard]] MessageType type_of(const Message& message) noexcept;
+
+/// How many descriptors go with a message, without the memfd of a large payload.
+[[nodiscard]] std::size_t fd_count(const Message& message) noexcept;
+
+/// Whether an event can be sent: a receiver takes it for a broken protocol otherwise. Check what applications hand in.
+/// Errors: kTooLarge (text), kInvalidArgument (type, or a segment's format or rates; the text names the field).
+[[nodiscard]] Result<void> check_event(const format::Event& event);
+
+/// Bytes of a message: header and payload in one piece, however large (the transport moves a large payload into a
+/// memfd). `number` is the place among the numbered messages; 0 = unnumbered. Texts and lists must be within the limits
+/// above (the caller checks, only names and sentences are cut).
+[[nodiscard]] std::vector<std::byte> encode(const Message& message, std::uint64_t number);
+
+struct Decoded {
+  std::uint64_t number = 0;
+  Message message;
+};
+
+/// Reads one message, header and payload in one piece. Any bytes are allowed: what isn't a message is an error, and
+/// nothing is allocated beyond a small multiple of the input's size. Errors: kProtocol (the text names the message and
+/// the field).
+[[nodiscard]] Result<Decoded> decode(std::span<const std::byte> bytes);
+
+/// The header alone, for the transport.
+struct Header {
+  MessageType type{};
+  std::uint16_t flags = 0;
+  std::uint64_t number = 0;
+  std::uint32_t payload_size = 0;  ///< bytes, at most kMaxMessageBytes
+};
+
+/// Errors: kProtocol (too short, or a field of the header is wrong; the text names it).
+[[nodiscard]] Result<Header> decode_header(std::span<const std::byte> bytes);
+
+/// Sets the flags of an encoded message.
+void set_flags(std::span<std::byte> bytes, std::uint16_t flags) noexcept;
+
+}  // namespace framelane::wire
