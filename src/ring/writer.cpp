@@ -139,7 +139,10 @@ Result<void> Writer::set_burst(std::uint32_t burst) {
 bool Writer::has_entry_room() const noexcept {
   // An entry is retired 8 publishes before it is overwritten: a tag stored last isn't enough, a slow reader's copy
   // could mix two frames.
-  return head_.load(std::memory_order_relaxed) + kRetireAhead < oldest_.load(std::memory_order_relaxed) + entry_count();
+  // SYNC OLDEST (acquire side): another thread may have retired. Its marks in the tags, the oldest_live that a lapped
+  // reader looks up, and its last reads of our tables all come before we overwrite what belongs to a retired entry;
+  // relaxed would let RETIRED land on the tag of the new frame.
+  return head_.load(std::memory_order_relaxed) + kRetireAhead < oldest_.load(std::memory_order_acquire) + entry_count();
 }
 
 bool Writer::has_frame_room() const noexcept {
