@@ -215,10 +215,12 @@ void Reader::clear_hold(std::uint16_t slot) noexcept {
   if (Segment* const segment = held_segment_[slot].exchange(nullptr, std::memory_order_acquire)) {
     segment->held.fetch_sub(1, std::memory_order_release);
   }
-  held_.fetch_sub(1, std::memory_order_release);
   // SYNC REUSE (release side): our last read of the slot comes before the producer's first write to it. relaxed would
   // let the producer scribble on a frame that is still being read.
   page_->holds[slot / 32].fetch_and(~(1u << (slot % 32)), std::memory_order_seq_cst);
+  // After the bit: held() must never be less than the bits, else several threads that stand here let the taking thread
+  // set more of them than it may, and the producer ends the connection.
+  held_.fetch_sub(1, std::memory_order_release);
 }
 
 void Reader::release(std::uint16_t slot) noexcept {
