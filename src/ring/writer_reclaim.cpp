@@ -143,10 +143,10 @@ bool Writer::is_held(std::uint16_t slot) noexcept {
   bool held = false;
   for (const auto& link : table_.links()) {
     if (link->broken || !link->holds(slot)) continue;
-    if (link->held_count() <= link->max_held + 1) {  // one more while it copies
-      held = true;
-    } else {
+    if (link->holds_too_many()) {
       break_protocol(*link, "holds");
+    } else {
+      held = true;
     }
   }
   return held;
