@@ -97,6 +97,10 @@ std::uint32_t ConsumerTable::finish_publish(bool wake) noexcept {
     // on a published frame.
     base::full_fence();
     woken = wake_all(*published_.load(std::memory_order_seq_cst));
+  } else {
+    // SYNC LAPPED (release side): each publish has a fence between its look at `oldest` (P1) and the words of the next
+    // entry (P3). A reader that copies a word of the next frame then finds the old entry's tag retired.
+    base::release_fence();
   }
   epoch_.store(epoch_.load(std::memory_order_relaxed) + 1, std::memory_order_release);
   return woken;

@@ -107,15 +107,13 @@ Result<Reader::Took> Reader::take(std::uint64_t tag, Taken& taken, ControlIn& co
     for (std::size_t i = 0; i < std::size(taken.inline_words); ++i)
       taken.inline_words[i] = line.inline_words[i].load(relaxed);
   }
+  // SYNC LAPPED (acquire side): if one of these words is of a later frame, T4 finds the tag retired. For a slot, too:
+  // the RMW of T3 is an acquire of the hold bits only, and says nothing of loads before it.
+  base::acquire_fence();
   const bool in_slot = !taken.is_inline && !taken.marker;
-  if (in_slot) {  // T3
-    if (taken.slot >= kMaxSlots || !set_hold(taken.slot)) {
-      base::acquire_fence();
-      if (line.tag.load(std::memory_order_relaxed) != tag) return Took::kAgain;
-      return broken("slot " + std::to_string(taken.slot) + " of an entry is out of range or held already");
-    }
-  } else {
-    base::acquire_fence();
+  if (in_slot && (taken.slot >= kMaxSlots || !set_hold(taken.slot))) {  // T3
+    if (line.tag.load(std::memory_order_relaxed) != tag) return Took::kAgain;
+    return broken("slot " + std::to_string(taken.slot) + " of an entry is out of range or held already");
   }
   // T4. SYNC HOLD (consumer side): our bit, then the tag again; the producer retires the tag, then looks for bits. An
   // unchanged tag means that the producer will see the bit before it reuses the slot. Anything weaker than seq_cst lets
