@@ -248,8 +248,9 @@ Result<bool> Writer::make_room(bool may_block) {
   std::int64_t deadline = 0;
   for (;;) {
     refresh_cursors();
-    retire(kRetireAhead, has_entry_room() ? Floor::kKeepNewest : Floor::kNone);
+    const std::uint32_t retired = retire(kRetireAhead, has_entry_room() ? Floor::kKeepNewest : Floor::kNone);
     if (has_entry_room() && has_frame_room()) return true;
+    if (retired != 0) continue;  // a smaller burst can leave more than one turn's worth
     if (settings_.when_full == WhenFull::kDropNew) return false;
     if (settings_.when_full == WhenFull::kPassOver) {
       pass_over_one();
@@ -355,7 +356,8 @@ Writer::WaitEnd Writer::wait_for_slowest(Lock& lock, std::int64_t deadline_ns, b
   lock.lock();
   if (interrupted_.load(std::memory_order_seq_cst)) return WaitEnd::kInterrupted;
   refresh_cursors();
-  if (link->cursor != seen || link->gone.load(std::memory_order_acquire)) return WaitEnd::kMoved;
+  const bool waited_for = link->gates && !link->gone.load(std::memory_order_acquire);
+  if (link->cursor != seen || !waited_for) return WaitEnd::kMoved;  // it left or broke the protocol, perhaps
   now = base::monotonic_ns();
   if (now >= stall_at) {
     demote(*link);

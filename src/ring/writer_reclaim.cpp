@@ -199,9 +199,10 @@ Result<ConsumerId> Writer::add_consumer(const JoinWish& wish, const std::functio
   const std::uint64_t head = head_.load(std::memory_order_acquire);
   std::uint64_t start = head;
   const std::uint64_t frames = frames_before(head);
-  const std::uint64_t first = std::max(oldest_.load(std::memory_order_relaxed), barrier_);
+  const std::uint64_t oldest = oldest_.load(std::memory_order_relaxed);
+  const std::uint64_t first = std::max(oldest, barrier_);
   while (start > first && frames - frames_before(start - 1) <= settings_.sizes.history) --start;
-  start = std::min(start, end_);
+  start = std::min(start, std::max(end_, oldest));  // many messages after the end may have overwritten its entry
   link->start = link->cursor = start;
   link->page->cursor.store(start, std::memory_order_release);
   welcome({link->id, link->colour, link->max_held, start, numbers_[start & mask_], link->memory.fd.get(),
