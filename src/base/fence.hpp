@@ -31,6 +31,13 @@ inline void acquire_fence() noexcept {
 #endif
 }
 
+/// Keeps earlier accesses of this thread before its later stores. Free on x86.
+inline void release_fence() noexcept {
+#if !defined(FRAMELANE_TSAN)  // as above
+  std::atomic_thread_fence(std::memory_order_release);
+#endif
+}
+
 /// Makes earlier non-temporal stores (streaming copies into a slot) visible before a later release store. Release alone
 /// doesn't order them on x86; elsewhere there is nothing to do.
 inline void streaming_store_fence() noexcept {

@@ -2,6 +2,7 @@
 #include "ring/consumer_table.hpp"
 
 #include <algorithm>
+#include <array>
 #include <bit>
 
 #include "base/fence.hpp"
@@ -14,6 +15,25 @@ std::uint32_t ConsumerLink::held_count() const noexcept {
   for (const auto& word : page->holds)
     count += static_cast<std::uint32_t>(std::popcount(word.load(std::memory_order_relaxed)));
   return count;
+}
+
+bool ConsumerLink::holds_too_many() const noexcept {
+  // While we have the mutex no slot is published twice, so a bit is set once and cleared once. What is set at one look
+  // and at the next was set all the time between them: those bits really are held together. One look alone would count
+  // the holds of different moments, and evict an honest consumer when we are preempted in the middle of it. The third
+  // look is for a torn take (T4), which sets a stray bit for a moment.
+  constexpr int kLooks = 3;
+  std::array<std::uint32_t, kMaxSlots / 32> held;
+  held.fill(~0u);
+  for (int look = 0; look < kLooks; ++look) {
+    std::uint32_t count = 0;
+    for (std::size_t i = 0; i < held.size(); ++i) {
+      held[i] &= page->holds[i].load(std::memory_order_acquire);
+      count += static_cast<std::uint32_t>(std::popcount(held[i]));
+    }
+    if (count <= max_held + 1) return false;
+  }
+  return true;
 }
 
 ConsumerTable::ConsumerTable() : current_(std::make_unique<Snapshot>()), published_(current_.get()) {}
@@ -77,6 +97,10 @@ std::uint32_t ConsumerTable::finish_publish(bool wake) noexcept {
     // on a published frame.
     base::full_fence();
     woken = wake_all(*published_.load(std::memory_order_seq_cst));
+  } else {
+    // SYNC LAPPED (release side): each publish has a fence between its look at `oldest` (P1) and the words of the next
+    // entry (P3). A reader that copies a word of the next frame then finds the old entry's tag retired.
+    base::release_fence();
   }
   epoch_.store(epoch_.load(std::memory_order_relaxed) + 1, std::memory_order_release);
   return woken;

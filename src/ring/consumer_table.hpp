@@ -36,7 +36,10 @@ struct ConsumerLink {
     // let us write into a frame that is still being read.
     return (page->holds[slot / 32].load(std::memory_order_acquire) >> (slot % 32) & 1) != 0;
   }
+  /// Bits that are set, for statistics: of a consumer at work no two are read at the same moment.
   [[nodiscard]] std::uint32_t held_count() const noexcept;
+  /// More bits are set than the consumer may hold, and one more while it copies. Under the Writer's mutex.
+  [[nodiscard]] bool holds_too_many() const noexcept;
 };
 
 /// The consumers of a lane, as the publishing thread sees them: an immutable array behind one atomic pointer, replaced

@@ -107,15 +107,13 @@ Result<Reader::Took> Reader::take(std::uint64_t tag, Taken& taken, ControlIn& co
     for (std::size_t i = 0; i < std::size(taken.inline_words); ++i)
       taken.inline_words[i] = line.inline_words[i].load(relaxed);
   }
+  // SYNC LAPPED (acquire side): if one of these words is of a later frame, T4 finds the tag retired. For a slot, too:
+  // the RMW of T3 is an acquire of the hold bits only, and says nothing of loads before it.
+  base::acquire_fence();
   const bool in_slot = !taken.is_inline && !taken.marker;
-  if (in_slot) {  // T3
-    if (taken.slot >= kMaxSlots || !set_hold(taken.slot)) {
-      base::acquire_fence();
-      if (line.tag.load(std::memory_order_relaxed) != tag) return Took::kAgain;
-      return broken("slot " + std::to_string(taken.slot) + " of an entry is out of range or held already");
-    }
-  } else {
-    base::acquire_fence();
+  if (in_slot && (taken.slot >= kMaxSlots || !set_hold(taken.slot))) {  // T3
+    if (line.tag.load(std::memory_order_relaxed) != tag) return Took::kAgain;
+    return broken("slot " + std::to_string(taken.slot) + " of an entry is out of range or held already");
   }
   // T4. SYNC HOLD (consumer side): our bit, then the tag again; the producer retires the tag, then looks for bits. An
   // unchanged tag means that the producer will see the bit before it reuses the slot. Anything weaker than seq_cst lets
@@ -215,10 +213,12 @@ void Reader::clear_hold(std::uint16_t slot) noexcept {
   if (Segment* const segment = held_segment_[slot].exchange(nullptr, std::memory_order_acquire)) {
     segment->held.fetch_sub(1, std::memory_order_release);
   }
-  held_.fetch_sub(1, std::memory_order_release);
   // SYNC REUSE (release side): our last read of the slot comes before the producer's first write to it. relaxed would
   // let the producer scribble on a frame that is still being read.
   page_->holds[slot / 32].fetch_and(~(1u << (slot % 32)), std::memory_order_seq_cst);
+  // After the bit: held() must never be less than the bits, else several threads that stand here let the taking thread
+  // set more of them than it may, and the producer ends the connection.
+  held_.fetch_sub(1, std::memory_order_release);
 }
 
 void Reader::release(std::uint16_t slot) noexcept {

@@ -17,6 +17,8 @@ constexpr std::uint64_t kSharedPage = 4096;  // in the ABI, whatever this machin
 }  // namespace
 
 Result<void> PoolSizes::check() const {
+  // At least the frame that is being published must be kept from other threads that reclaim.
+  if (burst == 0) return fail(Code::kInvalidArgument, "burst is 0; a lane needs at least 1");
   if (total_slots() <= kMostSlots) return {};
   return fail(Code::kInvalidArgument, "burst " + std::to_string(burst) + " + history " + std::to_string(history) +
                                           " + max-loans " + std::to_string(max_loans) +

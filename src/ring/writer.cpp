@@ -146,7 +146,10 @@ Result<void> Writer::set_burst(std::uint32_t burst) {
 bool Writer::has_entry_room() const noexcept {
   // An entry is retired 8 publishes before it is overwritten: a tag stored last isn't enough, a slow reader's copy
   // could mix two frames.
-  return head_.load(std::memory_order_relaxed) + kRetireAhead < oldest_.load(std::memory_order_relaxed) + entry_count();
+  // SYNC OLDEST (acquire side): another thread may have retired. Its marks in the tags, the oldest_live that a lapped
+  // reader looks up, and its last reads of our tables all come before we overwrite what belongs to a retired entry;
+  // relaxed would let RETIRED land on the tag of the new frame.
+  return head_.load(std::memory_order_relaxed) + kRetireAhead < oldest_.load(std::memory_order_acquire) + entry_count();
 }
 
 bool Writer::has_frame_room() const noexcept {
@@ -252,8 +255,9 @@ Result<bool> Writer::make_room(bool may_block) {
   std::int64_t deadline = 0;
   for (;;) {
     refresh_cursors();
-    retire(kRetireAhead, has_entry_room() ? Floor::kKeepNewest : Floor::kNone);
+    const std::uint32_t retired = retire(kRetireAhead, has_entry_room() ? Floor::kKeepNewest : Floor::kNone);
     if (has_entry_room() && has_frame_room()) return true;
+    if (retired != 0) continue;  // a smaller burst can leave more than one turn's worth
     if (settings_.when_full == WhenFull::kDropNew) return false;
     if (settings_.when_full == WhenFull::kPassOver) {
       pass_over_one();
@@ -359,7 +363,8 @@ Writer::WaitEnd Writer::wait_for_slowest(Lock& lock, std::int64_t deadline_ns, b
   lock.lock();
   if (interrupted_.load(std::memory_order_seq_cst)) return WaitEnd::kInterrupted;
   refresh_cursors();
-  if (link->cursor != seen || link->gone.load(std::memory_order_acquire)) return WaitEnd::kMoved;
+  const bool waited_for = link->gates && !link->gone.load(std::memory_order_acquire);
+  if (link->cursor != seen || !waited_for) return WaitEnd::kMoved;  // it left or broke the protocol, perhaps
   now = base::monotonic_ns();
   if (now >= stall_at) {
     demote(*link);

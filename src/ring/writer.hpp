@@ -183,8 +183,8 @@ class Writer {
   void read_cursor(ConsumerLink& link) noexcept;
   void update_gate() noexcept;
   std::uint32_t retire(std::uint32_t most, Floor floor) noexcept;
-  void retire_oldest() noexcept;
-  void finish_retire() noexcept;
+  void mark_retired(std::uint64_t seq) noexcept;
+  void finish_retire(std::uint64_t oldest) noexcept;
   void pass_over_one() noexcept;
   void free_unheld() noexcept;
   [[nodiscard]] bool is_held(std::uint16_t slot) noexcept;

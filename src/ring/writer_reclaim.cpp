@@ -87,32 +87,31 @@ void Writer::reclaim() noexcept {
 std::uint32_t Writer::retire(std::uint32_t most, Floor floor) noexcept {
   const std::uint64_t head = head_.load(std::memory_order_acquire);
   const std::uint64_t newest = std::uint64_t{burst_.load(std::memory_order_relaxed)} + settings_.sizes.history;
-  std::uint32_t count = 0;
-  for (; count < most; ++count) {
-    const std::uint64_t oldest = oldest_.load(std::memory_order_relaxed);
-    if (oldest >= head) break;
-    // R0: the newest frames stay, so that a paused consumer that doesn't gate has the burst too.
-    if (floor == Floor::kKeepNewest && frames_before(head) - frames_before(oldest) <= newest) break;
-    if (gate_cursor_ <= oldest) break;  // R1
-    retire_oldest();
+  const std::uint64_t first = oldest_.load(std::memory_order_relaxed);
+  std::uint64_t seq = first;
+  for (; seq - first < most && seq < head; ++seq) {
+    // R0: the newest frames stay, so that a paused consumer that doesn't gate has the burst, too.
+    if (floor == Floor::kKeepNewest && frames_before(head) - frames_before(seq) <= newest) break;
+    if (gate_cursor_ <= seq) break;  // R1
+    mark_retired(seq);
   }
-  if (count != 0) finish_retire();
-  return count;
+  if (seq != first) finish_retire(seq);
+  return static_cast<std::uint32_t>(seq - first);
 }
 
-void Writer::retire_oldest() noexcept {
-  const std::uint64_t oldest = oldest_.load(std::memory_order_relaxed);
-  Entry& line = entry(oldest);
+void Writer::mark_retired(std::uint64_t seq) noexcept {
+  Entry& line = entry(seq);
   line.tag.store(line.tag.load(std::memory_order_relaxed) | kTagRetired, std::memory_order_release);  // R2
-  const std::uint16_t slot = slot_of_entry_[oldest & mask_];
+  const std::uint16_t slot = slot_of_entry_[seq & mask_];
   if (slot != kNoSlot) held_.push_back(slot);
-  oldest_.store(oldest + 1, std::memory_order_release);
 }
 
-void Writer::finish_retire() noexcept {
-  const std::uint64_t oldest = oldest_.load(std::memory_order_relaxed);
+void Writer::finish_retire(std::uint64_t oldest) noexcept {
   oldest_frames_.store(frames_before(oldest), std::memory_order_relaxed);
   header_->oldest_live.store(oldest, std::memory_order_release);
+  // SYNC OLDEST (release side): last, since the publishing thread doesn't take the mutex to look at it. If it saw room
+  // before oldest_live says so, a reader that finds its entry overwritten would find no oldest_live beyond it.
+  oldest_.store(oldest, std::memory_order_release);
   update_gate();
   // R3. SYNC HOLD (producer side): RETIRED in the tag, then the hold bits; the consumer sets its bit, then looks at the
   // tag again. Without the full fence both can miss each other, and the slot is reused under the reader.
@@ -123,13 +122,13 @@ void Writer::finish_retire() noexcept {
 void Writer::pass_over_one() noexcept {
   // From the oldest through the first frame that a slow consumer hasn't read: exactly one unread frame goes.
   const std::uint64_t head = head_.load(std::memory_order_relaxed);
-  for (bool unread = false; !unread && oldest_.load(std::memory_order_relaxed) < head;) {
-    const std::uint64_t oldest = oldest_.load(std::memory_order_relaxed);
-    unread = gate_cursor_ <= oldest && frames_before(oldest + 1) != frames_before(oldest);
-    retire_oldest();
+  std::uint64_t seq = oldest_.load(std::memory_order_relaxed);
+  for (bool unread = false; !unread && seq < head; ++seq) {
+    unread = gate_cursor_ <= seq && frames_before(seq + 1) != frames_before(seq);
+    mark_retired(seq);
     if (unread) passed_over_.fetch_add(1, std::memory_order_relaxed);
   }
-  finish_retire();
+  finish_retire(seq);
 }
 
 void Writer::free_unheld() noexcept {  // R4
@@ -144,10 +143,10 @@ bool Writer::is_held(std::uint16_t slot) noexcept {
   bool held = false;
   for (const auto& link : table_.links()) {
     if (link->broken || !link->holds(slot)) continue;
-    if (link->held_count() <= link->max_held + 1) {  // one more while it copies
-      held = true;
-    } else {
+    if (link->holds_too_many()) {
       break_protocol(*link, "holds");
+    } else {
+      held = true;
     }
   }
   return held;
@@ -201,9 +200,10 @@ Result<ConsumerId> Writer::add_consumer(const JoinWish& wish, const std::functio
   const std::uint64_t head = head_.load(std::memory_order_acquire);
   std::uint64_t start = head;
   const std::uint64_t frames = frames_before(head);
-  const std::uint64_t first = std::max(oldest_.load(std::memory_order_relaxed), barrier_);
+  const std::uint64_t oldest = oldest_.load(std::memory_order_relaxed);
+  const std::uint64_t first = std::max(oldest, barrier_);
   while (start > first && frames - frames_before(start - 1) <= settings_.sizes.history) --start;
-  start = std::min(start, end_);
+  start = std::min(start, std::max(end_, oldest));  // many messages after the end may have overwritten its entry
   link->start = link->cursor = start;
   link->page->cursor.store(start, std::memory_order_release);
   welcome({link->id, link->colour, link->max_held, start, numbers_[start & mask_], link->memory.fd.get(),
