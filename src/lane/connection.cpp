@@ -242,7 +242,9 @@ Result<void> Connection::apply_segment(const wire::AddSegment& message, std::vec
 // --------------------------------------------------------------------------------------------------------------
 
 Result<Connection::Step> Connection::poll(Frame& frame) {
+  frame.release();
   ring::Taken taken;
+  taken.inline_words = frame.inline_words_;
   auto step = reader_->poll(taken, *this);
   if (!step) return tl::unexpected(step.error());
   if (*step == ring::Reader::Step::kEmpty) return Step::kNothing;
@@ -252,7 +254,6 @@ Result<Connection::Step> Connection::poll(Frame& frame) {
 }
 
 Result<void> Connection::make_frame(const ring::Taken& taken, Frame& frame) {
-  frame.release();
   frame.size_ = taken.size;
   frame.seq_ = taken.index;
   frame.skipped_ = taken.skipped;
@@ -261,7 +262,6 @@ Result<void> Connection::make_frame(const ring::Taken& taken, Frame& frame) {
   const bool copied = !taken.is_inline && reader_->held() > reader_->max_held();
   reader_->count_taken(taken.skipped, copied, taken.publish_ns);
   if (taken.is_inline) {
-    std::memcpy(frame.inline_, taken.inline_words, sizeof frame.inline_);
     frame.kind_ = Frame::Kind::kInline;
     return {};
   }

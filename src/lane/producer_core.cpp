@@ -77,14 +77,15 @@ ProducerCore::~ProducerCore() { close(); }
 // --------------------------------------------------------------------------------------------------------------
 
 Result<Loan> ProducerCore::loan(std::size_t size) {
+  Result<Loan> loan(tl::in_place);  // the one variable that is returned: see Consumer::take
   if (size <= ring::kInlineBytes) {
-    Loan small;
-    small.capacity_ = ring::kInlineBytes;
-    return small;
+    loan->capacity_ = ring::kInlineBytes;
+  } else if (auto slot = slot_for(size)) {
+    fill(*loan, *slot);
+  } else {
+    loan = tl::unexpected(std::move(slot.error()));
   }
-  auto slot = slot_for(size);
-  if (!slot) return tl::unexpected(slot.error());
-  return as_loan(*slot);
+  return loan;
 }
 
 Result<ring::SlotRef> ProducerCore::slot_for(std::size_t size) {
@@ -109,23 +110,23 @@ Result<std::optional<Loan>> ProducerCore::try_loan(std::size_t size) {
   if (size > settings_.max_frame_size) return fail(Code::kTooLarge, "larger than max-frame-size");
   const auto slot = writer_->try_loan(size);
   if (!slot) return std::optional<Loan>();
-  return std::optional<Loan>(as_loan(*slot));
+  std::optional<Loan> loan(std::in_place);
+  fill(*loan, *slot);
+  return loan;
 }
 
-Loan ProducerCore::as_loan(const ring::SlotRef& slot) {
-  Loan loan;
+void ProducerCore::fill(Loan& loan, const ring::SlotRef& slot) {
   loan.core_ = shared_from_this();
   loan.data_ = slot.data;
   loan.capacity_ = slot.capacity;
   loan.slot_ = slot.slot;
-  return loan;
 }
 
 Result<void> ProducerCore::move_to_slot(Loan& loan, std::size_t size) {
   auto slot = slot_for(ring::kInlineBytes);
   if (!slot) return tl::unexpected(slot.error());
   std::memcpy(slot->data, loan.data(), size);
-  loan = as_loan(*slot);
+  fill(loan, *slot);
   return {};
 }
 

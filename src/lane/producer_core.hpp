@@ -94,7 +94,7 @@ class ProducerCore final : public ring::ControlOut,
 
   // frames
   [[nodiscard]] Result<ring::SlotRef> slot_for(std::size_t size);
-  [[nodiscard]] Loan as_loan(const ring::SlotRef& slot);
+  void fill(Loan& loan, const ring::SlotRef& slot);
   [[nodiscard]] Result<void> move_to_slot(Loan& loan, std::size_t size);
   [[nodiscard]] Result<void> apply_burst_time(const std::string& caps);
 

@@ -104,8 +104,9 @@ Result<Reader::Took> Reader::take(std::uint64_t tag, Taken& taken, ControlIn& co
   taken.is_inline = (tag_flags(tag) & kTagInline) != 0;
   taken.slot = static_cast<std::uint16_t>(size_slot >> 32);
   if (taken.is_inline) {
-    for (std::size_t i = 0; i < std::size(taken.inline_words); ++i)
+    for (std::size_t i = 0; i < std::size(line.inline_words); ++i) {
       taken.inline_words[i] = line.inline_words[i].load(relaxed);
+    }
   }
   // SYNC LAPPED (acquire side): if one of these words is of a later frame, T4 finds the tag retired. For a slot, too:
   // the RMW of T3 is an acquire of the hold bits only, and says nothing of loads before it.

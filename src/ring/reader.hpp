@@ -53,9 +53,9 @@ struct Taken {
   std::uint64_t skipped = 0;  // frames lost directly before it
   std::int64_t due_ns = format::kNoClockTime;
   std::int64_t publish_ns = 0;
-  const std::byte* data = nullptr;    // in the slot
-  const std::byte* record = nullptr;  // MetaRecord and what follows, kRecordStride bytes or more
-  std::uint64_t inline_words[kInlineBytes / 8] = {};
+  const std::byte* data = nullptr;        // in the slot
+  const std::byte* record = nullptr;      // MetaRecord and what follows, kRecordStride bytes or more
+  std::uint64_t* inline_words = nullptr;  // where the caller wants an inline payload, kInlineBytes
 };
 
 /// Consumer's side of the ring. The step names T1..T6 are those of the ring's README.

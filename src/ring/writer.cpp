@@ -213,9 +213,11 @@ void Writer::write_entry(std::uint16_t flags, const Outgoing& frame, std::uint16
   line.due_ns.store(frame.info->due_ns, relaxed);
   line.publish_ns.store(is_frame ? stamp() : 0, relaxed);
   if ((flags & kTagInline) != 0) {
-    std::uint64_t words[kInlineBytes / 8] = {};
-    std::memcpy(words, frame.inline_bytes, frame.size);
-    for (std::size_t i = 0; i < std::size(words); ++i) line.inline_words[i].store(words[i], relaxed);
+    for (std::size_t i = 0; i < std::size(line.inline_words); ++i) {
+      std::uint64_t word;
+      std::memcpy(&word, frame.inline_bytes + i * sizeof word, sizeof word);
+      line.inline_words[i].store(word, relaxed);
+    }
   }
   // SYNC HEAD: before the tag, so that whoever sees a consumer's cursor behind this entry also sees the head behind it.
   // After the tag, a fast consumer would seem to be ahead of the producer and be evicted.

@@ -100,8 +100,8 @@ class Writer {
 
   // --- publishing thread
   struct Outgoing {
-    const SlotRef* slot = nullptr;  // null: inline
-    const std::byte* inline_bytes = nullptr;
+    const SlotRef* slot = nullptr;            // null: inline
+    const std::byte* inline_bytes = nullptr;  // kInlineBytes of them, whatever the size
     std::uint32_t size = 0;
     const format::FrameInfo* info = nullptr;  // never null
     bool keep = false;                        // the owner goes on reading the slot: it comes back through reclaimed()

@@ -37,7 +37,9 @@ class Loan {
   Loan() noexcept = default;
   Loan(Loan&& other) noexcept;
   Loan& operator=(Loan&& other) noexcept;
-  ~Loan() { discard(); }
+  ~Loan() {
+    if (data_ != nullptr) discard();
+  }
 
   /// Where to write, shape [capacity()], 64-byte aligned in a slot. The bytes are whatever an earlier frame left.
   [[nodiscard]] std::byte* data() noexcept { return data_ != nullptr ? data_ : inline_; }
@@ -60,7 +62,7 @@ class Loan {
   std::uint32_t capacity_ = 0;
   std::uint32_t size_ = 0;
   std::uint16_t slot_ = 0;
-  alignas(64) std::byte inline_[32];
+  alignas(8) std::byte inline_[32] = {};
 };
 
 /// What became of a frame.
