@@ -13,9 +13,9 @@
 namespace framelane::base {
 namespace {
 
-// 32-bit builds with a 64-bit time_t need the time64 call, and only that one takes it.
-#if defined(SYS_futex_time64) && !defined(SYS_futex)
-constexpr long kFutexCall = SYS_futex_time64;
+// A 32-bit build with a 64-bit time_t must use the time64 call: the old one would read half of tv_sec as nanoseconds.
+#if defined(SYS_futex_time64)
+constexpr long kFutexCall = sizeof(time_t) > sizeof(long) ? SYS_futex_time64 : SYS_futex;
 #else
 constexpr long kFutexCall = SYS_futex;
 #endif

@@ -4,30 +4,13 @@
 #include <algorithm>
 #include <utility>
 
+#include "base/text.hpp"
+
 namespace framelane::descriptor {
 namespace {
 
-constexpr std::size_t kMostShown = 80;
 constexpr std::string_view kNameChars = "a letter, a digit, '_' or '-'";
 constexpr std::string_view kExamples = "cam0 or lane.shm:///run/user/1000/framelane/cam0";
-
-/// Bytes as a terminal may show them.
-std::string shown(std::string_view text) {
-  static constexpr char kHex[] = "0123456789abcdef";
-  std::string out;
-  for (const char c : text.substr(0, kMostShown)) {
-    const auto byte = static_cast<unsigned char>(c);
-    if (byte >= 0x20 && byte < 0x7f) {
-      out += c;
-    } else {
-      out += "\\x";
-      out += kHex[byte >> 4];
-      out += kHex[byte & 15];
-    }
-  }
-  if (text.size() > kMostShown) out += "...";
-  return out;
-}
 
 int hex_value(char c) noexcept {
   if (c >= '0' && c <= '9') return c - '0';
@@ -39,12 +22,12 @@ int hex_value(char c) noexcept {
 }  // namespace
 
 tl::unexpected<Error> Parser::refuse(Code code, std::string_view sentence) const {
-  return fail(code, "descriptor \"" + shown(text_) + "\", position " + std::to_string(at_ + 1) + ": " +
+  return fail(code, "descriptor \"" + base::printable(text_) + "\", position " + std::to_string(at_ + 1) + ": " +
                         std::string(sentence) + "; examples: " + std::string(kExamples));
 }
 
 tl::unexpected<Error> Parser::expected(std::string_view what) const {
-  const std::string found = at_ < text_.size() ? "'" + shown(text_.substr(at_, 1)) + "'" : "the end";
+  const std::string found = at_ < text_.size() ? "'" + base::printable(text_.substr(at_, 1)) + "'" : "the end";
   return refuse(Code::kInvalidArgument, "expected " + std::string(what) + ", found " + found);
 }
 
@@ -88,9 +71,9 @@ Result<Transport> Parser::scheme() {
   const auto* known = std::find_if(std::begin(kSchemes), std::end(kSchemes),
                                    [&](const Scheme& scheme) { return scheme.prefix.substr(0, word.size()) == word; });
   if (known == std::end(kSchemes)) {
-    return refuse(
-        Code::kInvalidArgument,
-        "expected a name or one of lane:, lane.shm:, lane.uds:, lane.tcp:, lane.pipe:, found \"" + shown(word) + "\"");
+    return refuse(Code::kInvalidArgument,
+                  "expected a name or one of lane:, lane.shm:, lane.uds:, lane.tcp:, lane.pipe:, found \"" +
+                      base::printable(word) + "\"");
   }
   if (!known->built) {
     return refuse(Code::kUnsupported, std::string(word.substr(0, word.size() - 1)) +

@@ -8,7 +8,8 @@
 namespace framelane::ring {
 namespace {
 
-constexpr std::size_t kMostSegments = 3;                         // the newest and two that drain
+constexpr std::size_t kMostMapped = 8;    // drained ones wait for the publishing thread to say so
+constexpr std::size_t kMostSegments = 3;  // the newest and two that drain
 constexpr std::uint32_t kMostSlots = kMaxSlots / kMostSegments;  // of one segment
 constexpr std::uint64_t kPageAlignFrom =
     4096;                                    // below it, whole pages per slot cost more in cache and TLB than they give
@@ -31,7 +32,7 @@ SlotPool::SlotPool(std::string name, PoolSizes sizes, std::uint64_t max_frame_si
     : name_(std::move(name)), sizes_(sizes), max_frame_size_(max_frame_size), allow_unsealed_(allow_unsealed) {
   slots_.resize(kMaxSlots);
   free_.reserve(kMaxSlots);  // giving back never allocates
-  segments_.reserve(kMostSegments);
+  segments_.reserve(kMostMapped);
 }
 
 void SlotPool::set_burst(std::uint32_t burst) noexcept {
@@ -88,6 +89,12 @@ Result<SegmentSpec> SlotPool::plan(std::uint64_t slot_size) const {
   return spec;
 }
 
+bool SlotPool::draining() const noexcept {
+  const auto busy =
+      std::count_if(segments_.begin(), segments_.end(), [](const Segment& segment) { return segment.busy != 0; });
+  return static_cast<std::size_t>(busy) >= kMostSegments;
+}
+
 Result<void> SlotPool::ensure(std::uint64_t size, bool exact) {
   if (size > max_frame_size_ || size > std::numeric_limits<std::uint32_t>::max()) {
     return fail(Code::kTooLarge, "a frame of " + std::to_string(size) + " bytes is larger than max-frame-size (" +
@@ -96,7 +103,7 @@ Result<void> SlotPool::ensure(std::uint64_t size, bool exact) {
   }
   if (fits(size)) return {};
   drop_unknown();
-  if (segments_.size() >= kMostSegments) {
+  if (draining() || segments_.size() >= kMostMapped) {
     return fail(Code::kFull,
                 "frames of two older sizes are still being read; release them before the size changes again");
   }

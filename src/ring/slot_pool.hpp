@@ -57,6 +57,8 @@ class SlotPool {
   /// Errors: kTooLarge, kNoMemory, kFull (two older segments are still in use), kUnsupported, kSystem.
   [[nodiscard]] Result<void> ensure(std::uint64_t size, bool exact);
   [[nodiscard]] bool fits(std::uint64_t size) const noexcept;
+  /// True while as many segments are in use as there may be: ensure() of another size has to wait.
+  [[nodiscard]] bool draining() const noexcept;
 
   /// A free slot, the last one that was given back (it is still in the cache); empty if there is none.
   [[nodiscard]] std::optional<SlotRef> take_free() noexcept;

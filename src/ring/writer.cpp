@@ -67,7 +67,7 @@ Writer::Writer(WriterSettings settings, memory::SealedMemory memory, ControlOut&
   numbers_.resize(entry_count());
   held_.reserve(kMaxSlots);
   kept_free_.reserve(kMaxSlots);
-  kept_ = std::make_unique<std::atomic<std::uint8_t>[]>(kMaxSlots);
+  kept_ = std::make_unique<std::atomic<Keep>[]>(kMaxSlots);
 }
 
 // --- slots
@@ -99,6 +99,11 @@ Result<SlotRef> Writer::loan(std::uint64_t size) {
   return *slot;
 }
 
+bool Writer::draining() const noexcept {
+  const Lock lock(mutex_);
+  return pool_.draining();
+}
+
 std::optional<SlotRef> Writer::try_loan(std::uint64_t size) {
   const Lock lock(mutex_, std::try_to_lock);
   if (!lock.owns_lock() || !pool_.fits(size) || loans_.load(std::memory_order_relaxed) >= settings_.sizes.max_loans)
@@ -114,7 +119,9 @@ std::optional<SlotRef> Writer::try_loan(std::uint64_t size) {
 
 void Writer::discard(std::uint16_t slot) noexcept {
   const Lock lock(mutex_);
-  kept_[slot].store(0, std::memory_order_relaxed);
+  const Keep keep = kept_[slot].exchange(Keep::kNo, std::memory_order_relaxed);
+  if (keep == Keep::kInRing) return;  // free_slot() gives it back
+  if (keep == Keep::kReclaimed) std::erase(kept_free_, slot);
   loans_.fetch_sub(1, std::memory_order_relaxed);
   pool_.give_back(slot);
 }
@@ -173,7 +180,7 @@ Result<bool> Writer::publish(const Outgoing& frame) {
   }
   const std::uint16_t slot = frame.slot->slot;
   write_record(slot, *frame.info);
-  kept_[slot].store(frame.keep ? 1 : 0, std::memory_order_relaxed);
+  kept_[slot].store(frame.keep ? Keep::kInRing : Keep::kNo, std::memory_order_relaxed);
   loans_.fetch_sub(1, std::memory_order_relaxed);
   base::streaming_store_fence();  // P2
   write_entry(0, frame, slot, frame.wake);

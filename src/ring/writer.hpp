@@ -84,9 +84,16 @@ class Writer {
   [[nodiscard]] Result<void> reserve(std::uint64_t slot_size);
   /// Errors: kFull (max-loans are out, or two older segments are in use), kTooLarge, kNoMemory.
   [[nodiscard]] Result<SlotRef> loan(std::uint64_t size);
+  /// True while a larger loan fails only because frames of older sizes are still being read.
+  [[nodiscard]] bool draining() const noexcept;
   /// Empty when the mutex is taken, no loan is left, or a new segment would be needed.
   [[nodiscard]] std::optional<SlotRef> try_loan(std::uint64_t size);
+  /// Also of a kept slot that is still in the ring: then it comes back when no consumer reads it any more.
   void discard(std::uint16_t slot) noexcept;
+  /// A kept slot that is in the ring or still read.
+  [[nodiscard]] bool is_published(std::uint16_t slot) const noexcept {
+    return kept_[slot].load(std::memory_order_relaxed) == Keep::kInRing;
+  }
   /// Appends the kept slots that no consumer reads any more (they are loans again).
   void reclaimed(std::vector<std::uint16_t>& slots);
   [[nodiscard]] Result<void> set_burst(std::uint32_t burst);
@@ -151,7 +158,8 @@ class Writer {
 
  private:
   using Lock = std::unique_lock<std::mutex>;
-  enum class Floor { kKeepNewest, kNone };
+  enum class Floor : std::uint8_t { kKeepNewest, kNone };
+  enum class Keep : std::uint8_t { kNo, kInRing, kReclaimed };  // of a slot whose owner goes on reading it
   static constexpr std::uint16_t kNoSlot = 0xffff;
   static constexpr std::uint64_t kNobody = ~std::uint64_t{0};
 
@@ -220,13 +228,13 @@ class Writer {
   ConsumerTable table_;
   Spinner spinner_;
   std::uint64_t gate_cursor_ = kNobody;
-  std::uint64_t number_ = 0;                           // of the last control message
-  std::uint64_t barrier_ = 0;                          // joiners start here at the earliest
-  std::uint64_t end_ = kNobody;                        // joiners start here at the latest
-  std::vector<std::uint64_t> numbers_;                 // number of the last control message before entry i
-  std::vector<std::uint16_t> held_;                    // retired, but a consumer still reads them
-  std::vector<std::uint16_t> kept_free_;               // kept slots for reclaimed()
-  std::unique_ptr<std::atomic<std::uint8_t>[]> kept_;  // by slot: the owner keeps it
+  std::uint64_t number_ = 0;                   // of the last control message
+  std::uint64_t barrier_ = 0;                  // joiners start here at the earliest
+  std::uint64_t end_ = kNobody;                // joiners start here at the latest
+  std::vector<std::uint64_t> numbers_;         // number of the last control message before entry i
+  std::vector<std::uint16_t> held_;            // retired, but a consumer still reads them
+  std::vector<std::uint16_t> kept_free_;       // kept slots for reclaimed()
+  std::unique_ptr<std::atomic<Keep>[]> kept_;  // by slot
   ConsumerId next_consumer_ = 1;
 
   std::atomic<std::uint64_t> dropped_full_{0}, passed_over_{0}, full_waits_{0}, wakes_{0}, demotions_{0};

@@ -153,10 +153,11 @@ bool Writer::is_held(std::uint16_t slot) noexcept {
 }
 
 void Writer::free_slot(std::uint16_t slot) noexcept {
-  if (kept_[slot].load(std::memory_order_relaxed) == 0) {
+  if (kept_[slot].load(std::memory_order_relaxed) == Keep::kNo) {
     pool_.give_back(slot);
     return;
   }
+  kept_[slot].store(Keep::kReclaimed, std::memory_order_relaxed);
   loans_.fetch_add(1, std::memory_order_relaxed);
   kept_free_.push_back(slot);
 }

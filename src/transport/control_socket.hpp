@@ -104,6 +104,7 @@ class ControlSocket {
   [[nodiscard]] bool valid() const noexcept { return fd_.valid(); }
 
  private:
+  [[nodiscard]] Result<std::optional<Received>> receive_sized(std::size_t size);
   [[nodiscard]] Result<SendOutcome> send_datagram(std::span<const std::byte> datagram,
                                                   std::span<const int> fds) noexcept;
 

@@ -56,7 +56,7 @@ class LaneFiles {
  private:
   LaneFiles() = default;
   [[nodiscard]] Result<void> lock();
-  [[nodiscard]] Result<void> replace_stale_socket() const;
+  [[nodiscard]] Result<void> replace_stale_socket();
   [[nodiscard]] Result<void> bind_and_listen();
 
   base::UniqueFd directory_;  // O_PATH; what was checked is what is used

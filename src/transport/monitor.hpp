@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #pragma once
 
+#include <atomic>
 #include <chrono>
 #include <cstdint>
 #include <functional>
@@ -38,14 +39,14 @@ class Watch {
   /// Ends the watch, before the descriptor is closed.
   void reset() noexcept;
 
-  [[nodiscard]] explicit operator bool() const noexcept { return core_ != nullptr; }
+  [[nodiscard]] explicit operator bool() const noexcept { return id_ != 0; }
 
  private:
   friend class Monitor;
   Watch(std::shared_ptr<MonitorCore> core, std::uint64_t id) noexcept : core_(std::move(core)), id_(id) {}
 
-  std::shared_ptr<MonitorCore> core_;
-  std::uint64_t id_ = 0;
+  std::shared_ptr<MonitorCore> core_;  // stays after reset(), as set_events() may be reading it
+  std::atomic<std::uint64_t> id_{0};
 };
 
 /// The one thread of a process that watches control sockets, the deaths of peers, and deadlines. It starts on first
@@ -79,6 +80,10 @@ class Monitor {
 
   /// Runs `task` soon on the monitor's thread, after the tasks posted before it.
   void post(Task task);
+
+  /// Runs `task` on the monitor's thread and returns when it is done: after that, every callback that ran before is
+  /// over. On that thread itself the task runs at once. Don't call it while holding a lock that a callback takes.
+  void call(const Task& task);
 
   [[nodiscard]] bool on_this_thread() const noexcept;
 

@@ -43,7 +43,7 @@ void visit_fields(Archive& archive, T& segment) {
 
 template <class Archive, Either<format::Event> T>
 void visit_fields(Archive& archive, T& event) {
-  archive.choice("type", event.type, format::EventType::kStreamStart, format::EventType::kEndOfStream);
+  archive.choice("type", event.type, format::EventType::kStreamStart, format::EventType::kState);
   archive.number("number", event.number);
   archive.number("group", event.group);
   archive.text("text", event.text, kMaxTextBytes);

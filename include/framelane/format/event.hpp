@@ -17,6 +17,7 @@ enum class EventType : std::uint16_t {
   kGap = 5,          ///< gap
   kCustom = 6,       ///< text = serialised structure, number = the sender's own kind
   kEndOfStream = 7,  ///< nothing follows
+  kState = 8,        ///< like kCustom, but sticky: text = serialised structure, number = its kind (0 or 1)
 };
 
 /// Units of a segment's numbers.
@@ -53,10 +54,10 @@ struct Event {
   friend bool operator==(const Event&, const Event&) = default;
 };
 
-/// Events of which a late joiner is told the last one: stream start, caps, segment, tags.
+/// Events of which a late joiner is told the last one: stream start, caps, segment, tags and states (of each number).
 [[nodiscard]] constexpr bool is_sticky(EventType type) noexcept {
   return type == EventType::kStreamStart || type == EventType::kCaps || type == EventType::kSegment ||
-         type == EventType::kTag;
+         type == EventType::kTag || type == EventType::kState;
 }
 
 }  // namespace framelane::format

@@ -60,7 +60,6 @@ class Loan {
   std::uint32_t capacity_ = 0;
   std::uint32_t size_ = 0;
   std::uint16_t slot_ = 0;
-  bool published_ = false;
   alignas(64) std::byte inline_[32];
 };
 

@@ -1,0 +1,23 @@
+// SPDX-License-Identifier: MIT
+#include "base/text.hpp"
+
+namespace framelane::base {
+
+std::string printable(std::string_view text, std::size_t most) {
+  static constexpr char kHex[] = "0123456789abcdef";
+  std::string out;
+  for (const char c : text.substr(0, most)) {
+    const auto byte = static_cast<unsigned char>(c);
+    if (byte >= 0x20 && byte < 0x7f) {
+      out += c;
+    } else {
+      out += "\\x";
+      out += kHex[byte >> 4];
+      out += kHex[byte & 15];
+    }
+  }
+  if (text.size() > most) out += "...";
+  return out;
+}
+
+}  // namespace framelane::base

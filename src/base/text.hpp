@@ -1,0 +1,14 @@
+// SPDX-License-Identifier: MIT
+#pragma once
+
+#include <cstddef>
+#include <string>
+#include <string_view>
+
+namespace framelane::base {
+
+/// Text from outside as a terminal or log may show it: bytes that aren't printable ASCII as \xNN, and "..." in place of
+/// what comes after the first `most` bytes.
+[[nodiscard]] std::string printable(std::string_view text, std::size_t most = 80);
+
+}  // namespace framelane::base

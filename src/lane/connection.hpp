@@ -1,0 +1,122 @@
+// SPDX-License-Identifier: MIT
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "framelane/base/result.hpp"
+#include "framelane/format/event.hpp"
+#include "framelane/lane/frame.hpp"
+
+#include "ring/reader.hpp"
+#include "transport/control_socket.hpp"
+#include "transport/monitor.hpp"
+#include "wire/control_message.hpp"
+
+namespace framelane::lane {
+
+struct ConnectionSettings {
+  std::uint64_t max_frame_size = 256u << 20;  // bytes
+  bool latest = false;
+  ring::SpinKind spin = ring::SpinKind::kAdaptive;
+  double spin_budget = 0.02;
+};
+
+/// A consumer's connection to one producer, through shared memory: its ring, its segments, its control socket. It lives
+/// as long as the Consumer uses it or one of its Frames is held.
+///
+/// Threads: one taking thread; the monitor's thread fills the inbox; Frames release from any thread.
+class Connection final : public ring::ControlIn {
+ public:
+  /// Takes over what the WELCOME brought. The result is counted once. Errors: kProtocol, kNoMemory, kSystem.
+  [[nodiscard]] static Result<Connection*> create(transport::ControlSocket socket, wire::Welcome welcome,
+                                                  std::vector<base::UniqueFd> fds, const ConnectionSettings& settings);
+
+  void add_ref() noexcept { refs_.fetch_add(1, std::memory_order_relaxed); }
+  void unref() noexcept;
+
+  /// Takes the next entry: a Frame, or nothing after an event went to events(). Errors: kProtocol, kPeerLost,
+  /// kInterrupted.
+  enum class Step : std::uint8_t { kNothing, kFrame, kMarker };
+  [[nodiscard]] Result<Step> poll(Frame& frame);
+  /// Events that stand before the frame or marker of the last poll(), and at first the sticky ones. The caller takes
+  /// them out.
+  [[nodiscard]] std::deque<format::Event>& events() noexcept { return events_; }
+
+  template <class Stop>
+  void wait(Stop&& stop, std::int64_t deadline_ns) noexcept {
+    reader_->wait([&] { return lost_.load(std::memory_order_acquire) || stop(); }, deadline_ns);
+  }
+  void wake() noexcept;  // any thread: ends wait() and apply_up_to()
+
+  /// The producer is gone. Look before poll(): what it published before is still taken.
+  [[nodiscard]] bool lost() const noexcept { return lost_.load(std::memory_order_acquire); }
+  /// Why, if it broke the protocol.
+  [[nodiscard]] std::optional<Error> fault() const;
+  /// While true, waits for control messages end with kInterrupted.
+  void set_interrupted(bool interrupted) noexcept { interrupted_.store(interrupted, std::memory_order_seq_cst); }
+
+  /// Tells the producer that we take no more; slots go back as the Frames are released.
+  void leave() noexcept;
+
+  [[nodiscard]] bool gating() const noexcept { return gating_; }
+  [[nodiscard]] bool demoted() const noexcept { return demoted_.load(std::memory_order_relaxed); }
+  [[nodiscard]] const ring::Reader& reader() const noexcept { return *reader_; }
+
+  // ring::ControlIn
+  [[nodiscard]] Result<std::uint64_t> apply_up_to(std::uint16_t ctl) override;
+
+ private:
+  friend class framelane::Frame;
+  struct Inbound {
+    std::uint64_t number = 0;
+    wire::Message message;
+    std::vector<base::UniqueFd> fds;
+  };
+
+  Connection(transport::ControlSocket socket, const wire::Welcome& welcome, std::unique_ptr<ring::Reader> reader,
+             std::uint64_t max_frame_size);
+  ~Connection() override = default;
+
+  [[nodiscard]] Result<void> watch();
+  void on_socket(std::uint32_t events);
+  void on_message(transport::Received received);
+  void set_lost(std::optional<Error> why) noexcept;
+  [[nodiscard]] Result<Inbound> next_message(std::int64_t deadline_ns);
+  [[nodiscard]] Result<void> apply(Inbound& message);
+  [[nodiscard]] Result<void> apply_segment(const wire::AddSegment& message, std::vector<base::UniqueFd>& fds);
+  [[nodiscard]] Result<void> make_frame(const ring::Taken& taken, Frame& frame);
+  [[nodiscard]] bool copy_frame(const ring::Taken& taken, Frame& frame) noexcept;
+
+  std::atomic<std::uint32_t> refs_{1};
+  transport::ControlSocket socket_;
+  bool unsealed_ = false;
+  std::uint64_t max_frame_size_ = 0;
+  bool gating_ = false;
+  std::unique_ptr<ring::Reader> reader_;
+  std::uint64_t applied_ = 0;  // number of the last message that was applied
+  std::deque<format::Event> events_;
+
+  std::atomic<bool> lost_{false};
+  std::atomic<bool> demoted_{false};
+  std::atomic<bool> interrupted_{false};
+  std::atomic<std::uint32_t> inbox_word_{0};  // futex: changes when something arrives or ends
+  mutable std::mutex inbox_mutex_;
+  std::deque<Inbound> inbox_;
+  bool inbox_full_ = false;
+  std::optional<Error> fault_;
+
+  // Last, so that the monitor's callbacks end before anything that they use.
+  base::UniqueFd pidfd_;
+  transport::Watch socket_watch_;
+  transport::Watch death_watch_;
+};
+
+}  // namespace framelane::lane

@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: MIT
+#include "framelane/lane/consumer.hpp"
+
+#include "base/clock.hpp"
+#include "lane/consumer_core.hpp"
+
+namespace framelane {
+
+Consumer::Consumer(std::unique_ptr<lane::ConsumerCore> core) noexcept : core_(std::move(core)) {}
+Consumer::Consumer(Consumer&&) noexcept = default;
+Consumer& Consumer::operator=(Consumer&&) noexcept = default;
+Consumer::~Consumer() = default;
+
+Result<Consumer> Consumer::open(ConsumerSettings settings) {
+  auto core = lane::ConsumerCore::create(std::move(settings));
+  if (!core) return tl::unexpected(core.error());
+  return Consumer(std::move(*core));
+}
+
+Result<void> Consumer::connect(std::chrono::nanoseconds timeout) {
+  return core_->connect(base::deadline_after(timeout));
+}
+
+Result<Frame> Consumer::take(std::chrono::nanoseconds timeout) noexcept {
+  Frame frame;
+  auto taken = core_->take_at_once(frame);
+  if (!taken) return tl::unexpected(taken.error());
+  if (*taken) return frame;
+  auto item = core_->next(base::deadline_after(timeout), false);
+  if (!item) return tl::unexpected(item.error());
+  return std::get<Frame>(std::move(**item));
+}
+
+Result<Item> Consumer::take_item(std::chrono::nanoseconds timeout) noexcept {
+  auto item = core_->next(base::deadline_after(timeout), true);
+  if (!item) return tl::unexpected(item.error());
+  return std::move(**item);
+}
+
+Result<std::optional<Frame>> Consumer::try_take() noexcept {
+  Frame frame;
+  auto taken = core_->take_at_once(frame);
+  if (!taken) return tl::unexpected(taken.error());
+  if (*taken) return std::optional<Frame>(std::move(frame));
+  auto item = core_->next(0, false);
+  if (!item) return tl::unexpected(item.error());
+  if (!*item) return std::optional<Frame>();
+  return std::optional<Frame>(std::get<Frame>(std::move(**item)));
+}
+
+const std::string& Consumer::caps() const noexcept { return core_->caps(); }
+void Consumer::interrupt() noexcept { core_->interrupt(); }
+void Consumer::resume() noexcept { core_->resume(); }
+ConsumerStats Consumer::stats() const { return core_->stats(); }
+std::string Consumer::transport() const { return core_->transport(); }
+const std::string& Consumer::descriptor() const noexcept { return core_->descriptor(); }
+void Consumer::close() noexcept { core_->close(); }
+
+}  // namespace framelane

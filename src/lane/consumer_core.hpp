@@ -1,0 +1,87 @@
+// SPDX-License-Identifier: MIT
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <random>
+#include <string>
+
+#include "framelane/lane/consumer.hpp"
+
+#include "base/unique_fd.hpp"
+#include "lane/connection.hpp"
+#include "measure/histogram.hpp"
+#include "transport/control_socket.hpp"
+
+namespace framelane::lane {
+
+/// What a Consumer is made of: connects, takes, connects again.
+class ConsumerCore {
+ public:
+  [[nodiscard]] static Result<std::unique_ptr<ConsumerCore>> create(ConsumerSettings settings);
+  ~ConsumerCore();
+
+  [[nodiscard]] Result<void> connect(std::int64_t deadline_ns);
+  /// The next frame, or an event if `events`; empty when `deadline_ns` is 0 and nothing is there.
+  [[nodiscard]] Result<std::optional<Item>> next(std::int64_t deadline_ns, bool events);
+  /// The hot path of take(): a frame that is there and that no event stands before.
+  [[nodiscard]] Result<bool> take_at_once(Frame& frame);
+
+  void interrupt() noexcept;
+  void resume() noexcept;
+  void close() noexcept;
+
+  [[nodiscard]] const std::string& caps() const noexcept { return caps_; }
+  [[nodiscard]] ConsumerStats stats() const;
+  [[nodiscard]] std::string transport() const;
+  [[nodiscard]] const std::string& descriptor() const noexcept { return descriptor_; }
+
+ private:
+  struct Totals;  // of connections that are over
+
+  ConsumerCore(ConsumerSettings settings, std::string descriptor, std::string path, base::UniqueFd interrupt_fd);
+
+  // connect
+  [[nodiscard]] Result<bool> connect_step(std::int64_t until_ns);
+  [[nodiscard]] Result<bool> call();
+  [[nodiscard]] Result<bool> await_welcome(std::int64_t until_ns);
+  [[nodiscard]] Result<bool> welcomed(transport::Received received);
+  [[nodiscard]] Result<bool> retry_later(Error why);
+  void pause(std::int64_t until_ns, int fd) noexcept;
+  [[nodiscard]] wire::Hello hello() const;
+
+  // take
+  [[nodiscard]] Result<bool> poll_connection(std::int64_t deadline_ns);
+  [[nodiscard]] Result<std::optional<Item>> deliver(bool events);
+  [[nodiscard]] Result<bool> after_error(const Error& error);
+  [[nodiscard]] Result<bool> connection_over(std::optional<Error> why);
+  void drop_connection() noexcept;
+  [[nodiscard]] bool interrupted() const noexcept { return interrupted_.load(std::memory_order_seq_cst); }
+
+  ConsumerSettings settings_;
+  std::string descriptor_;
+  std::string path_;
+  base::UniqueFd interrupt_fd_;  // readable while interrupted
+  std::atomic<bool> interrupted_{false};
+
+  // The taking thread's.
+  Connection* connection_ = nullptr;  // changed under mutex_ too
+  std::optional<transport::ControlSocket> handshake_;
+  std::int64_t handshake_until_ = 0;
+  std::int64_t connect_until_ = 0;  // of the first connection; 0 = not begun
+  std::int64_t next_try_ = 0;
+  std::int64_t backoff_ns_ = 0;
+  std::minstd_rand jitter_;
+  Frame stash_;  // taken, but events stand before it
+  std::string caps_;
+  bool ended_ = false;
+  std::optional<Error> final_;  // closed, or lost for good
+
+  mutable std::mutex mutex_;  // connection_ for other threads, and the totals
+  std::unique_ptr<Totals> totals_;
+};
+
+}  // namespace framelane::lane

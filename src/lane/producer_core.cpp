@@ -1,0 +1,247 @@
+// SPDX-License-Identifier: MIT
+// Frames and events of a Producer. Its consumers are in producer_peers.cpp.
+#include "lane/producer_core.hpp"
+
+#include <algorithm>
+#include <cerrno>
+#include <cmath>
+#include <cstring>
+#include <limits>
+
+#include <sys/random.h>
+
+#include "framelane/descriptor/descriptor.hpp"
+#include "framelane/format/caps.hpp"
+
+#include "base/clock.hpp"
+#include "base/futex.hpp"
+#include "lane/settings_check.hpp"
+#include "lane/wire_convert.hpp"
+#include "transport/lane_files.hpp"
+
+namespace framelane::lane {
+namespace {
+
+constexpr std::int64_t kDrainingLookNs = 1'000'000;
+
+bool has_metadata(const format::FrameInfo& info) noexcept {
+  format::FrameInfo bare;
+  bare.due_ns = info.due_ns;  // that one has its place in the entry
+  return !(info == bare);
+}
+
+Result<std::array<std::uint8_t, 16>> random_id() {
+  std::array<std::uint8_t, 16> id{};
+  if (getrandom(id.data(), id.size(), 0) == static_cast<ssize_t>(id.size())) return id;
+  return fail(Code::kSystem, std::string("no random numbers: ") + std::strerror(errno));
+}
+
+}  // namespace
+
+Result<std::shared_ptr<ProducerCore>> ProducerCore::create(ProducerSettings settings) {
+  if (auto fine = check(settings); !fine) return tl::unexpected(fine.error());
+  auto descriptor = descriptor::Descriptor::parse(settings.lane);
+  if (!descriptor) return tl::unexpected(descriptor.error());
+  const descriptor::Address& address = descriptor->addresses().front();
+  if (auto path = address.socket_path(); !path) return tl::unexpected(path.error());
+  auto files = transport::LaneFiles::claim(address.directory.empty() ? descriptor::runtime_dir() : address.directory,
+                                           address.name);
+  if (!files) return tl::unexpected(files.error());
+  auto id = random_id();
+  if (!id) return tl::unexpected(id.error());
+  auto monitor = transport::Monitor::instance();
+  if (!monitor) return tl::unexpected(monitor.error());
+
+  std::string canonical = "lane.shm://" + files->socket_path();
+  std::shared_ptr<ProducerCore> core(new ProducerCore(std::move(settings), std::move(canonical)));
+  core->instance_id_ = *id;
+  core->monitor_ = *monitor;
+  auto writer = ring::Writer::create(writer_settings(core->settings_, address.name), *id, *core);
+  if (!writer) return tl::unexpected(writer.error());
+  core->writer_ = std::move(*writer);
+  auto ring_fd = transport::share_fd(core->writer_->ring_fd());
+  if (!ring_fd) return tl::unexpected(ring_fd.error());
+  core->ring_fd_ = std::move(*ring_fd);
+  auto server = transport::ControlServer::start(std::move(*files), *core);
+  if (!server) return tl::unexpected(server.error());
+  core->server_ = std::move(*server);
+  return core;
+}
+
+ProducerCore::ProducerCore(ProducerSettings settings, std::string descriptor)
+    : settings_(std::move(settings)), descriptor_(std::move(descriptor)) {}
+
+ProducerCore::~ProducerCore() { close(); }
+
+// --- frames
+// --------------------------------------------------------------------------------------------------------------
+
+Result<Loan> ProducerCore::loan(std::size_t size) {
+  if (size <= ring::kInlineBytes) {
+    Loan small;
+    small.capacity_ = ring::kInlineBytes;
+    return small;
+  }
+  auto slot = slot_for(size);
+  if (!slot) return tl::unexpected(slot.error());
+  return as_loan(*slot);
+}
+
+Result<ring::SlotRef> ProducerCore::slot_for(std::size_t size) {
+  std::int64_t deadline = 0;
+  for (;;) {
+    auto slot = writer_->loan(size);
+    if (slot || slot.error().code != Code::kFull || !writer_->draining()) return slot;
+    // Frames of two older sizes are still being read: like a full ring, this waits and then gives up.
+    if (settings_.leaky != Leaky::kNo) return slot;
+    if (interrupted_.load(std::memory_order_seq_cst)) return fail(Code::kInterrupted);
+    const std::int64_t now = base::monotonic_ns();
+    if (deadline == 0) deadline = base::deadline_after(settings_.full_timeout);
+    if (now >= deadline) return slot;
+    base::futex_wait(change_word_, change_word_.load(std::memory_order_acquire),
+                     std::min(deadline, now + kDrainingLookNs));
+  }
+}
+
+Result<std::optional<Loan>> ProducerCore::try_loan(std::size_t size) {
+  if (size <= ring::kInlineBytes)
+    return loan(size).map([](Loan&& small) { return std::optional<Loan>(std::move(small)); });
+  if (size > settings_.max_frame_size) return fail(Code::kTooLarge, "larger than max-frame-size");
+  const auto slot = writer_->try_loan(size);
+  if (!slot) return std::optional<Loan>();
+  return std::optional<Loan>(as_loan(*slot));
+}
+
+Loan ProducerCore::as_loan(const ring::SlotRef& slot) {
+  Loan loan;
+  loan.core_ = shared_from_this();
+  loan.data_ = slot.data;
+  loan.capacity_ = slot.capacity;
+  loan.slot_ = slot.slot;
+  return loan;
+}
+
+Result<void> ProducerCore::move_to_slot(Loan& loan, std::size_t size) {
+  auto slot = slot_for(ring::kInlineBytes);
+  if (!slot) return tl::unexpected(slot.error());
+  std::memcpy(slot->data, loan.data(), size);
+  loan = as_loan(*slot);
+  return {};
+}
+
+Result<Published> ProducerCore::publish(Loan& loan, std::size_t size, const format::FrameInfo& info, Wake wake,
+                                        bool keep) {
+  if (!loan) return fail(Code::kInvalidArgument, "the loan is empty: it was published or discarded already");
+  if (size > loan.capacity()) {
+    return fail(Code::kInvalidArgument, "a frame of " + std::to_string(size) + " bytes in a loan of " +
+                                            std::to_string(loan.capacity()) + "; take a larger loan");
+  }
+  if (loan.data_ != nullptr && loan.core_.get() != this)
+    return fail(Code::kInvalidArgument, "the loan is another producer's");
+  if (loan.data_ != nullptr && writer_->is_published(loan.slot_))
+    return fail(Code::kInvalidArgument, "the loan is published already; wait until reclaimed() names its slot");
+  if (ended_) return fail(Code::kInvalidArgument, "the stream has ended; send a kStreamStart event to begin another");
+  if (loan.data_ == nullptr && (keep || has_metadata(info))) {
+    if (auto moved = move_to_slot(loan, size); !moved) return tl::unexpected(moved.error());
+  }
+  const ring::SlotRef slot{loan.slot_, loan.data_, loan.capacity_};
+  ring::Writer::Outgoing frame;
+  frame.slot = loan.data_ != nullptr ? &slot : nullptr;
+  frame.inline_bytes = loan.inline_;
+  frame.size = static_cast<std::uint32_t>(size);
+  frame.info = &info;
+  frame.keep = keep;
+  frame.wake = wake == Wake::kNow;
+  auto sent = writer_->publish(frame);
+  if (!sent) return tl::unexpected(sent.error());
+  if (!*sent) {
+    if (!keep) loan.discard();
+    return Published::kDropped;
+  }
+  if (!keep) {
+    loan.capacity_ = 0;
+    loan.data_ = nullptr;
+    loan.core_.reset();
+  }
+  return Published::kSent;
+}
+
+Result<Published> ProducerCore::publish_copy(std::span<const std::byte> bytes, const format::FrameInfo& info,
+                                             Wake wake) {
+  auto slot = loan(bytes.size());
+  if (!slot) return tl::unexpected(slot.error());
+  if (!bytes.empty()) std::memcpy(slot->data(), bytes.data(), bytes.size());
+  auto sent = publish(*slot, bytes.size(), info, wake, false);
+  if (sent && *sent == Published::kSent) copied_.fetch_add(1, std::memory_order_relaxed);
+  return sent;
+}
+
+// --- events
+// --------------------------------------------------------------------------------------------------------------
+
+Result<void> ProducerCore::send(const format::Event& event) {
+  if (auto fine = wire::check_event(event); !fine) return fine;
+  if (event.type == format::EventType::kState && event.number > 1)
+    return fail(Code::kInvalidArgument, "a state's number is 0 or 1");
+  const bool starts = event.type == format::EventType::kStreamStart;
+  if (ended_ && !starts)
+    return fail(Code::kInvalidArgument, "the stream has ended; send a kStreamStart event to begin another");
+  if (event.type == format::EventType::kCaps) {
+    if (auto applied = apply_burst_time(event.text); !applied) return applied;
+  }
+  const bool sticky = format::is_sticky(event.type);
+  const bool ends = event.type == format::EventType::kEndOfStream;
+  const auto queue = [&](std::uint64_t number, std::uint64_t seq) {
+    if (sticky) remember(event);
+    post(number, seq, wire::EventMessage{event, seq}, !sticky);
+  };
+  using Kind = ring::Writer::MarkerKind;
+  auto sent = writer_->publish_marker(queue, ends ? Kind::kEnd : sticky ? Kind::kBarrier : Kind::kPlain);
+  if (!sent) return sent;
+  ended_ = ends || (ended_ && !starts);
+  return {};
+}
+
+void ProducerCore::remember(const format::Event& event) {
+  if (event.type == format::EventType::kStreamStart) {
+    std::erase_if(sticky_, [](const auto& entry) { return entry.first.first == format::EventType::kTag; });
+  }
+  const bool many = event.type == format::EventType::kTag || event.type == format::EventType::kState;
+  sticky_[{event.type, many ? event.number % 2 : 0}] = event;  // two scopes of tags, two states
+}
+
+Result<void> ProducerCore::apply_burst_time(const std::string& caps) {
+  if (settings_.burst_time.count() == 0) return {};
+  const auto rate = format::frame_rate(caps);
+  if (!rate || *rate <= 0) return {};  // `burst` counts as long as the rate isn't known
+  const double frames = std::ceil(std::chrono::duration<double>(settings_.burst_time).count() * *rate);
+  return writer_->set_burst(static_cast<std::uint32_t>(std::clamp(frames, 1.0, 65536.0)));
+}
+
+// --- waits
+// ---------------------------------------------------------------------------------------------------------------
+
+Result<void> ProducerCore::wait_for_consumers(std::uint32_t count, std::int64_t deadline_ns) {
+  for (;;) {
+    const std::uint32_t word = change_word_.load(std::memory_order_acquire);
+    if (interrupted_.load(std::memory_order_seq_cst)) return fail(Code::kInterrupted);
+    if (num_consumers() >= count) return {};
+    if (base::monotonic_ns() >= deadline_ns)
+      return fail(Code::kTimeout, "fewer than " + std::to_string(count) + " consumers came in time");
+    base::futex_wait(change_word_, word, deadline_ns);
+  }
+}
+
+void ProducerCore::interrupt() noexcept {
+  interrupted_.store(true, std::memory_order_seq_cst);
+  writer_->interrupt();
+  change_word_.fetch_add(1, std::memory_order_release);
+  base::futex_wake(change_word_, std::numeric_limits<int>::max());
+}
+
+void ProducerCore::resume() noexcept {
+  interrupted_.store(false, std::memory_order_seq_cst);
+  writer_->resume();
+}
+
+}  // namespace framelane::lane

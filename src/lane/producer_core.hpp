@@ -1,0 +1,145 @@
+// SPDX-License-Identifier: MIT
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <cstdint>
+#include <deque>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "framelane/lane/producer.hpp"
+
+#include "ring/writer.hpp"
+#include "transport/control_server.hpp"
+#include "transport/monitor.hpp"
+#include "transport/send_queue.hpp"
+#include "wire/control_message.hpp"
+
+namespace framelane::lane {
+
+/// What a Producer is made of: the ring's Writer, the control server, and a connection for each consumer.
+///
+/// Threads: as Producer; consumers come and go on the monitor's thread. Locks, in this order: the Writer's mutex, then
+/// peers_mutex_.
+class ProducerCore final : public ring::ControlOut,
+                           public transport::HelloHandler,
+                           public std::enable_shared_from_this<ProducerCore> {
+ public:
+  [[nodiscard]] static Result<std::shared_ptr<ProducerCore>> create(ProducerSettings settings);
+  ~ProducerCore() override;
+
+  [[nodiscard]] Result<void> reserve(std::size_t slot_size) { return writer_->reserve(slot_size); }
+  [[nodiscard]] Result<Loan> loan(std::size_t size);
+  [[nodiscard]] Result<std::optional<Loan>> try_loan(std::size_t size);
+  void discard(std::uint16_t slot) noexcept { writer_->discard(slot); }
+  [[nodiscard]] Result<Published> publish(Loan& loan, std::size_t size, const format::FrameInfo& info, Wake wake,
+                                          bool keep);
+  [[nodiscard]] Result<Published> publish_copy(std::span<const std::byte> bytes, const format::FrameInfo& info,
+                                               Wake wake);
+  void reclaimed(std::vector<std::uint16_t>& slots) { writer_->reclaimed(slots); }
+  void wake_consumers() noexcept { writer_->wake_consumers(); }
+
+  [[nodiscard]] Result<void> send(const format::Event& event);
+  [[nodiscard]] Result<void> wait_for_consumers(std::uint32_t count, std::int64_t deadline_ns);
+  [[nodiscard]] Result<void> drain(std::int64_t deadline_ns) { return writer_->drain(deadline_ns); }
+  [[nodiscard]] std::uint32_t num_consumers() const noexcept { return num_consumers_.load(std::memory_order_acquire); }
+  void interrupt() noexcept;
+  void resume() noexcept;
+  [[nodiscard]] ProducerStats stats() const;
+  [[nodiscard]] const std::string& descriptor() const noexcept { return descriptor_; }
+  void on_consumer(Producer::ConsumerCallback callback);
+  void close() noexcept;
+
+  // ring::ControlOut, under the Writer's mutex
+  void add_segment(std::uint64_t number, std::uint64_t seq, const ring::SegmentSpec& spec, int fd) override;
+  void retire_segment(std::uint64_t number, std::uint64_t seq, std::uint32_t segment_id) override;
+  void demoted(ring::ConsumerId id, bool demoted) override;
+  void broke_protocol(ring::ConsumerId id, std::string_view field) override;
+
+  // transport::HelloHandler, on the monitor's thread
+  void on_hello(transport::ControlSocket&& socket, const wire::Hello& hello,
+                const transport::PeerCredentials& peer) override;
+
+ private:
+  /// A connected consumer.
+  struct Peer {
+    explicit Peer(transport::ControlSocket taken)
+        : socket(std::move(taken)), queue([this](bool writable) { want_writable(writable); }) {}
+    void want_writable(bool writable) noexcept;
+
+    ring::ConsumerId id = 0;
+    transport::ControlSocket socket;
+    transport::SendQueue queue;
+    ConsumerInfo info;
+    bool going = false;  // its removal is under way; guarded by peers_mutex_
+    base::UniqueFd pidfd;
+    transport::Watch socket_watch;
+    transport::Watch death_watch;
+  };
+  using PeerPtr = std::shared_ptr<Peer>;
+  struct Logged {
+    std::uint64_t number;
+    std::uint64_t seq;
+    transport::OutgoingPtr message;
+  };
+  using StickyKey = std::pair<format::EventType, std::uint32_t>;
+
+  ProducerCore(ProducerSettings settings, std::string descriptor);
+
+  // frames
+  [[nodiscard]] Result<ring::SlotRef> slot_for(std::size_t size);
+  [[nodiscard]] Loan as_loan(const ring::SlotRef& slot);
+  [[nodiscard]] Result<void> move_to_slot(Loan& loan, std::size_t size);
+  [[nodiscard]] Result<void> apply_burst_time(const std::string& caps);
+
+  // control messages; under the Writer's mutex
+  void post(std::uint64_t number, std::uint64_t seq, wire::Message message, bool logged,
+            std::vector<transport::SharedFd> fds = {});
+  void queue_to(Peer& peer, transport::OutgoingPtr message);
+  void remember(const format::Event& event);
+
+  // consumers; on the monitor's thread
+  [[nodiscard]] Result<void> admit(const PeerPtr& peer, const wire::Hello& hello);
+  [[nodiscard]] Result<void> watch(const PeerPtr& peer);
+  [[nodiscard]] Result<transport::OutgoingPtr> welcome_for(const wire::Hello& hello, const ring::Writer::Joined& joined,
+                                                           Peer& peer);
+  void on_peer(const PeerPtr& peer, std::uint32_t events);
+  [[nodiscard]] bool on_message(const PeerPtr& peer, transport::Received received);
+  void remove_soon(Peer& peer, std::string reason);
+  void remove(ring::ConsumerId id, const std::string& reason);
+  void tell(const ConsumerInfo& info, bool joined, std::string_view reason);
+  void consumers_changed() noexcept;
+
+  ProducerSettings settings_;
+  std::string descriptor_;
+  std::array<std::uint8_t, 16> instance_id_{};
+  transport::Monitor* monitor_ = nullptr;
+  std::unique_ptr<ring::Writer> writer_;
+  transport::SharedFd ring_fd_;
+  bool ended_ = false;  // the publishing thread's
+  std::atomic<bool> interrupted_{false};
+  std::atomic<std::uint32_t> change_word_{0};  // futex: consumers came or went, or interrupt
+  std::atomic<std::uint32_t> num_consumers_{0};
+  std::atomic<std::uint64_t> evictions_{0};
+  std::atomic<std::uint64_t> copied_{0};
+
+  // Guarded by the Writer's mutex.
+  std::map<StickyKey, format::Event> sticky_;
+  std::deque<Logged> log_;  // messages that a joiner with history still needs
+  std::map<std::uint32_t, transport::SharedFd> segment_fds_;
+
+  mutable std::mutex peers_mutex_;
+  std::vector<PeerPtr> peers_;
+  Producer::ConsumerCallback callback_;
+  bool closed_ = false;
+
+  std::unique_ptr<transport::ControlServer> server_;  // last: its thread calls everything above
+};
+
+}  // namespace framelane::lane

@@ -1,0 +1,349 @@
+// SPDX-License-Identifier: MIT
+// Consumers of a Producer: how they join, what they are told, how they leave.
+#include <algorithm>
+#include <limits>
+
+#include <sys/epoll.h>
+#include <unistd.h>
+
+#include "framelane/base/log.hpp"
+
+#include "base/clock.hpp"
+#include "base/futex.hpp"
+#include "lane/producer_core.hpp"
+#include "lane/wire_convert.hpp"
+#include "measure/histogram.hpp"
+
+namespace framelane::lane {
+
+// --- messages
+// ------------------------------------------------------------------------------------------------------------
+
+void ProducerCore::Peer::want_writable(bool writable) noexcept {
+  socket_watch.set_events(writable ? EPOLLIN | EPOLLRDHUP | EPOLLOUT : EPOLLIN | EPOLLRDHUP);
+}
+
+void ProducerCore::post(std::uint64_t number, std::uint64_t seq, wire::Message message, bool logged,
+                        std::vector<transport::SharedFd> fds) {
+  auto outgoing = transport::make_outgoing(wire::encode(message, number), std::move(fds));
+  const std::lock_guard lock(peers_mutex_);
+  if (!outgoing) {
+    // Without this message no consumer can go on: each one joins again and gets the state anew.
+    for (const auto& peer : peers_) remove_soon(*peer, "an event could not be sent: " + outgoing.error().text);
+    return;
+  }
+  for (const auto& peer : peers_) queue_to(*peer, *outgoing);
+  const std::uint64_t oldest = writer_->oldest();
+  while (!log_.empty() && log_.front().seq < oldest) log_.pop_front();
+  if (logged) log_.push_back({number, seq, *outgoing});
+}
+
+void ProducerCore::queue_to(Peer& peer, transport::OutgoingPtr message) {
+  if (peer.going) return;
+  auto pushed = peer.queue.push(std::move(message));
+  if (!pushed) return remove_soon(peer, "it doesn't read its control socket");
+  auto flushed = peer.queue.flush(peer.socket);
+  if (!flushed) remove_soon(peer, "its connection ended");
+}
+
+void ProducerCore::add_segment(std::uint64_t number, std::uint64_t seq, const ring::SegmentSpec& spec, int fd) {
+  auto shared = transport::share_fd(fd);
+  std::vector<transport::SharedFd> fds;
+  if (shared) {
+    segment_fds_[spec.id] = *shared;
+    fds.push_back(*shared);
+  } else {
+    base::log(base::LogLevel::kError, "a data segment can't be sent: " + shared.error().text);
+  }
+  post(number, seq, wire::AddSegment{notice_of(spec)}, false, std::move(fds));
+}
+
+void ProducerCore::retire_segment(std::uint64_t number, std::uint64_t seq, std::uint32_t segment_id) {
+  segment_fds_.erase(segment_id);
+  post(number, seq, wire::RetireSegment{segment_id}, false);
+}
+
+void ProducerCore::demoted(ring::ConsumerId id, bool demoted) {
+  auto message = transport::make_outgoing(wire::encode(wire::Demoted{demoted}, 0));
+  const std::lock_guard lock(peers_mutex_);
+  for (const auto& peer : peers_) {
+    if (peer->id != id || !message) continue;
+    queue_to(*peer, *message);
+    if (demoted) {
+      base::log(base::LogLevel::kWarning, "consumer " + std::to_string(id) + " (" + peer->info.name + ", pid " +
+                                              std::to_string(peer->info.pid) + ") of " + descriptor_ +
+                                              " stands still; not waiting for it until it catches up");
+    }
+  }
+}
+
+void ProducerCore::broke_protocol(ring::ConsumerId id, std::string_view field) {
+  const std::lock_guard lock(peers_mutex_);
+  for (const auto& peer : peers_) {
+    if (peer->id == id)
+      remove_soon(*peer, "it broke the lane's protocol: field " + std::string(field) + " of its page");
+  }
+}
+
+// --- joining
+// -------------------------------------------------------------------------------------------------------------
+
+void ProducerCore::on_hello(transport::ControlSocket&& socket, const wire::Hello& hello,
+                            const transport::PeerCredentials& peer) {
+  if (hello.role != wire::Role::kConsumer) {
+    transport::reject(socket, wire::RejectCode::kUnsupported, "this producer answers no observers");
+    return;
+  }
+  if (peer.uid != geteuid() && peer.uid != 0) {
+    transport::reject(socket, wire::RejectCode::kPermission, "this lane is for its owner and root only");
+    return;
+  }
+  const auto joining = std::make_shared<Peer>(std::move(socket));
+  joining->info.pid = peer.pid;
+  joining->info.uid = peer.uid;
+  joining->info.name = hello.name;
+  joining->info.latest = hello.mode == wire::Mode::kLatest;
+  joining->info.gating = hello.gating && !joining->info.latest && peer.uid == geteuid();
+  auto joined = watch(joining);
+  if (joined) joined = admit(joining, hello);
+  if (joined) return;
+  const bool full = joined.error().code == Code::kFull;
+  transport::reject(joining->socket,
+                    full                                     ? wire::RejectCode::kTooMany
+                    : joined.error().code == Code::kTooLarge ? wire::RejectCode::kFrameSize
+                                                             : wire::RejectCode::kNoResources,
+                    joined.error().text);
+  base::log(base::LogLevel::kWarning, "a consumer of " + descriptor_ + " was refused: " + joined.error().text);
+}
+
+Result<void> ProducerCore::watch(const PeerPtr& peer) {
+  // Callbacks run on this thread, so none comes before the peer is admitted. A Watch lives in its Peer: weak, or it
+  // would keep it.
+  const std::weak_ptr<Peer> weak = peer;
+  auto socket = monitor_->watch(peer->socket.fd(), EPOLLIN | EPOLLRDHUP, [this, weak](std::uint32_t events) {
+    if (const PeerPtr alive = weak.lock()) on_peer(alive, events);
+  });
+  if (!socket) return tl::unexpected(socket.error());
+  peer->socket_watch = std::move(*socket);
+  auto pidfd = peer->socket.peer_pidfd();
+  if (!pidfd) return {};  // the hang-up alone has to do
+  peer->pidfd = std::move(*pidfd);
+  auto death = monitor_->watch(peer->pidfd.get(), EPOLLIN | EPOLLONESHOT, [this, weak](std::uint32_t) {
+    if (const PeerPtr alive = weak.lock()) remove(alive->id, "its process ended");
+  });
+  if (!death) return tl::unexpected(death.error());
+  peer->death_watch = std::move(*death);
+  return {};
+}
+
+Result<void> ProducerCore::admit(const PeerPtr& peer, const wire::Hello& hello) {
+  Result<void> queued{};
+  const ring::JoinWish wish{peer->info.gating, hello.max_held};
+  auto id = writer_->add_consumer(wish, [&](const ring::Writer::Joined& joined) {
+    peer->id = peer->info.id = joined.id;
+    auto welcome = welcome_for(hello, joined, *peer);
+    if (!welcome) {
+      queued = tl::unexpected(welcome.error());
+      return;
+    }
+    queued = peer->queue.push(*welcome);
+    for (const Logged& logged : log_) {
+      if (logged.number > joined.start_number && queued) queued = peer->queue.push(logged.message);
+    }
+    const std::lock_guard lock(peers_mutex_);
+    peers_.push_back(peer);
+  });
+  if (!id) return tl::unexpected(id.error());
+  if (!queued) {
+    {
+      const std::lock_guard lock(peers_mutex_);
+      std::erase(peers_, peer);
+    }
+    writer_->remove_consumer(*id);
+    return queued;
+  }
+  auto flushed = peer->queue.flush(peer->socket);
+  num_consumers_.fetch_add(1, std::memory_order_acq_rel);
+  consumers_changed();
+  tell(peer->info, true, {});
+  if (!flushed) remove(*id, "its connection ended");
+  return {};
+}
+
+Result<transport::OutgoingPtr> ProducerCore::welcome_for(const wire::Hello& hello, const ring::Writer::Joined& joined,
+                                                         Peer& peer) {
+  wire::Welcome welcome;
+  welcome.abi_version = ring::kAbiVersion;
+  welcome.instance_id = instance_id_;
+  welcome.consumer_id = joined.id;
+  welcome.colour = joined.colour;
+  welcome.start = joined.start;
+  welcome.last_number = joined.start_number;
+  welcome.entry_count = writer_->entry_count();
+  welcome.page_size = sizeof(ring::ConsumerPage);
+  welcome.max_held = joined.max_held;
+  welcome.gating = peer.info.gating;
+  welcome.unsealed = settings_.unsealed;
+  auto page = transport::share_fd(joined.page_fd);
+  if (!page) return tl::unexpected(page.error());
+  std::vector<transport::SharedFd> fds{ring_fd_, *page};
+  for (const ring::SlotPool::Segment& segment : *joined.segments) {
+    if (!segment.announced) continue;  // its ADD_SEGMENT is still to come
+    if (segment.spec.slot_size > hello.max_frame_size) {
+      return fail(Code::kTooLarge, "the lane's slots of " + std::to_string(segment.spec.slot_size) +
+                                       " bytes are larger than the consumer's max-frame-size (" +
+                                       std::to_string(hello.max_frame_size) + "); raise it");
+    }
+    const auto shared = segment_fds_.find(segment.spec.id);
+    if (shared == segment_fds_.end()) return fail(Code::kNoMemory, "a data segment can't be sent: too many open files");
+    welcome.segments.push_back(notice_of(segment.spec));
+    fds.push_back(shared->second);
+  }
+  for (const auto& [key, event] : sticky_) welcome.sticky.push_back(event);
+  return transport::make_outgoing(wire::encode(welcome, 0), std::move(fds));
+}
+
+// --- leaving
+// -------------------------------------------------------------------------------------------------------------
+
+void ProducerCore::on_peer(const PeerPtr& peer, std::uint32_t events) {
+  if ((events & EPOLLOUT) != 0 && !peer->queue.flush(peer->socket)) return remove(peer->id, "its connection ended");
+  for (;;) {
+    auto received = peer->socket.receive();
+    if (!received) {
+      const bool closed = received.error().code == Code::kPeerLost;
+      if (!closed) evictions_.fetch_add(1, std::memory_order_relaxed);
+      return remove(peer->id, closed ? "it closed" : received.error().text);
+    }
+    if (!*received) return;
+    if (!on_message(peer, std::move(**received))) return;
+  }
+}
+
+bool ProducerCore::on_message(const PeerPtr& peer, transport::Received received) {
+  auto decoded = wire::decode(received.bytes);
+  if (decoded && std::holds_alternative<wire::Leave>(decoded->message)) {
+    writer_->stop_gating(peer->id);
+    return true;
+  }
+  evictions_.fetch_add(1, std::memory_order_relaxed);
+  remove(peer->id, decoded ? "it sent a message that consumers don't send" : decoded.error().text);
+  return false;
+}
+
+void ProducerCore::remove_soon(Peer& peer, std::string reason) {
+  if (std::exchange(peer.going, true)) return;
+  evictions_.fetch_add(1, std::memory_order_relaxed);
+  // Not here: the caller holds locks that the removal takes.
+  monitor_->post([weak = weak_from_this(), id = peer.id, reason = std::move(reason)] {
+    if (const auto core = weak.lock()) core->remove(id, reason);
+  });
+}
+
+void ProducerCore::remove(ring::ConsumerId id, const std::string& reason) {
+  PeerPtr gone;
+  {
+    const std::lock_guard lock(peers_mutex_);
+    const auto found = std::find_if(peers_.begin(), peers_.end(), [id](const PeerPtr& peer) { return peer->id == id; });
+    if (found == peers_.end()) return;
+    gone = *found;
+    gone->going = true;
+    peers_.erase(found);
+  }
+  writer_->remove_consumer(id);
+  num_consumers_.fetch_sub(1, std::memory_order_acq_rel);
+  gone->socket.shutdown();
+  gone->socket_watch.reset();
+  gone->death_watch.reset();
+  base::log(base::LogLevel::kInfo,
+            "consumer " + std::to_string(id) + " (" + gone->info.name + ") left " + descriptor_ + ": " + reason);
+  consumers_changed();
+  tell(gone->info, false, reason);
+}
+
+void ProducerCore::consumers_changed() noexcept {
+  change_word_.fetch_add(1, std::memory_order_release);
+  base::futex_wake(change_word_, std::numeric_limits<int>::max());
+}
+
+void ProducerCore::on_consumer(Producer::ConsumerCallback callback) {
+  const std::lock_guard lock(peers_mutex_);
+  callback_ = std::move(callback);
+}
+
+void ProducerCore::tell(const ConsumerInfo& info, bool joined, std::string_view reason) {
+  Producer::ConsumerCallback callback;
+  {
+    const std::lock_guard lock(peers_mutex_);
+    callback = callback_;
+  }
+  if (callback) callback(info, joined, reason);
+}
+
+void ProducerCore::close() noexcept {
+  {
+    const std::lock_guard lock(peers_mutex_);
+    if (std::exchange(closed_, true)) return;
+    callback_ = nullptr;
+  }
+  if (server_ == nullptr) return;  // create() failed half-way
+  server_->stop();
+  std::vector<PeerPtr> peers;
+  {
+    const std::lock_guard lock(peers_mutex_);
+    peers.swap(peers_);
+  }
+  const std::int64_t deadline = base::deadline_after(settings_.linger);
+  const auto leave = transport::make_outgoing(wire::encode(wire::Leave{}, 0));
+  for (const PeerPtr& peer : peers) {
+    if (leave) static_cast<void>(peer->queue.push(*leave));
+    static_cast<void>(
+        peer->queue.drain(peer->socket, deadline));  // what can't be sent until then is lost with the consumer
+    peer->socket_watch.reset();
+    peer->death_watch.reset();
+    writer_->remove_consumer(peer->id);
+  }
+  num_consumers_.store(0, std::memory_order_release);
+  consumers_changed();
+}
+
+// --- statistics
+// ----------------------------------------------------------------------------------------------------------
+
+ProducerStats ProducerCore::stats() const {
+  constexpr auto relaxed = std::memory_order_relaxed;
+  const ring::WriterCounters counters = writer_->counters();
+  ProducerStats stats;
+  stats.published = counters.published;
+  stats.dropped_full = counters.dropped_full;
+  stats.passed_over = counters.passed_over;
+  stats.full_waits = counters.full_waits;
+  stats.wakes = counters.wakes;
+  stats.demotions = counters.demotions;
+  stats.evictions = evictions_.load(relaxed);
+  stats.copied = copied_.load(relaxed);
+  writer_->inspect([&](const auto& links, const ring::SlotPool& pool, std::uint32_t loans) {
+    stats.loans = loans;
+    stats.slots = pool.slots_in_use();
+    stats.free_slots = pool.free_count();
+    const std::lock_guard lock(peers_mutex_);
+    for (const auto& link : links) {
+      const auto found =
+          std::find_if(peers_.begin(), peers_.end(), [&](const PeerPtr& peer) { return peer->id == link->id; });
+      if (found == peers_.end()) continue;
+      ConsumerInfo info = (*found)->info;
+      info.gating = link->gates;
+      info.demoted = link->demoted;
+      info.lag = writer_->lag(*link);
+      info.held = link->held_count();
+      info.taken = link->page->taken.load(relaxed);
+      info.skipped = link->page->skipped.load(relaxed);
+      info.copied = link->page->copied.load(relaxed);
+      info.latency = measure::summarize(link->page->latency);
+      stats.consumers.push_back(std::move(info));
+    }
+  });
+  return stats;
+}
+
+}  // namespace framelane::lane
