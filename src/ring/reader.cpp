@@ -137,6 +137,8 @@ Result<Reader::Took> Reader::take(std::uint64_t tag, Taken& taken, ControlIn& co
 Result<void> Reader::finish_take(std::uint64_t size_slot, Taken& taken, ControlIn& control) {
   const auto ctl = static_cast<std::uint16_t>(size_slot >> 48);
   taken.size = static_cast<std::uint32_t>(size_slot);
+  taken.skipped = 0;
+  taken.data = taken.record = nullptr;
   if (ctl != static_cast<std::uint16_t>(applied_)) {  // T5
     auto applied = control.apply_up_to(ctl);
     if (!applied) return tl::unexpected(applied.error());
@@ -180,11 +182,13 @@ Result<void> Reader::skip(bool overwritten) noexcept {
 
 void Reader::walk_to_latest() noexcept {
   std::uint64_t newest_frame = cursor_;
-  for (std::uint64_t seq = cursor_; seq <= cursor_ + mask_; ++seq) {
+  std::uint64_t seq = cursor_;
+  for (std::uint32_t step = 0; step <= mask_; ++step, ++seq) {
     const std::uint64_t tag = entry(seq).tag.load(std::memory_order_acquire);
     const std::int64_t ahead = seq_diff(tag_seq(tag), seq);
     if (ahead < 0) break;
-    if (ahead == 0 && (tag_flags(tag) & (kTagRetired | kTagMarker)) == 0) newest_frame = seq;
+    seq += static_cast<std::uint64_t>(ahead);  // lapped: the newest is here or behind it
+    if ((tag_flags(tag) & (kTagRetired | kTagMarker)) == 0) newest_frame = seq;
   }
   cursor_ = newest_frame;
 }

@@ -2,6 +2,7 @@
 #include "ring/slot_pool.hpp"
 
 #include <algorithm>
+#include <iterator>
 #include <limits>
 
 namespace framelane::ring {
@@ -101,6 +102,7 @@ Result<void> SlotPool::ensure(std::uint64_t size, bool exact) {
                                      "); raise max-frame-size or send smaller frames");
   }
   if (fits(size)) return {};
+  drop_unknown();
   if (draining() || segments_.size() >= kMostMapped) {
     return fail(Code::kFull,
                 "frames of two older sizes are still being read; release them before the size changes again");
@@ -123,8 +125,17 @@ Result<void> SlotPool::ensure(std::uint64_t size, bool exact) {
   const Reserve first = first_unused(segments_.back(), sizes_.own_slots() + reserves_ * sizes_.reserve());
   prefault(first);
   use(first);
+  untold_.store(true, std::memory_order_release);
   changed_.store(true, std::memory_order_release);
   return {};
+}
+
+void SlotPool::drop_unknown() noexcept {
+  if (segments_.empty()) return;
+  const auto newest = std::prev(segments_.end());
+  segments_.erase(std::remove_if(segments_.begin(), newest,
+                                 [](const Segment& segment) { return !segment.announced && segment.busy == 0; }),
+                  newest);
 }
 
 SlotPool::Reserve SlotPool::first_unused(const Segment& segment, std::uint64_t count) noexcept {

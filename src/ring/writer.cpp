@@ -162,7 +162,8 @@ bool Writer::has_frame_room() const noexcept {
 }
 
 Result<bool> Writer::publish(const Outgoing& frame) {
-  if (pool_.changed()) {
+  // A publish that must not call the system leaves a drained segment to the next one that may.
+  if (frame.wake ? pool_.changed() : pool_.untold()) {
     if (auto told = announce_segments(); !told) return tl::unexpected(told.error());
   }
   if (!has_entry_room() || !has_frame_room()) {  // P1

@@ -28,8 +28,8 @@ enum class WhenFull : std::uint8_t { kWait, kDropNew, kPassOver };
 enum class StampKind : std::uint8_t { kAuto, kOn, kOff };
 
 struct WriterSettings {
-  std::string name;
-  PoolSizes sizes;
+  std::string name = {};
+  PoolSizes sizes = {};
   std::uint32_t most_burst = 0;  // the entry ring is made for this many frames; 0 = sizes.burst
   std::uint64_t max_frame_size = 256u << 20;
   WhenFull when_full = WhenFull::kWait;

@@ -33,10 +33,9 @@ void Writer::read_cursor(ConsumerLink& link) noexcept {
   if (cursor_untrusted != link.cursor) link.waited_since = 0;
   link.cursor = cursor_untrusted;
   if (!link.demoted) return;
-  const std::uint64_t behind =
-      frames_before(head) - frames_before(std::max(link.cursor, oldest_.load(std::memory_order_relaxed)));
-  if (link.cursor < oldest_.load(std::memory_order_relaxed) || behind > burst_.load(std::memory_order_relaxed) / 2)
-    return;
+  // Entries, not frames: a consumer that stopped before a ring full of markers is no frame behind, and would be waited
+  // for again at once, for ever.
+  if (head - link.cursor > burst_.load(std::memory_order_relaxed) / 2) return;
   link.demoted = false;
   link.gates = true;
   control_.demoted(link.id, false);
