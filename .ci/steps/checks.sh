@@ -19,6 +19,7 @@ check_format() {
   local files long
   mapfile -t files < <(sources '*.cpp' '*.hpp' '*.h')
   clang-format-14 --dry-run -Werror "${files[@]}" || return 1
+  mapfile -t -O ${#files[@]} files < <(sources '*.py')
   long=$(LC_ALL=C.UTF-8 grep -nE '^.{121,}' "${files[@]}") || return 0
   printf 'longer than 120 columns:\n%s\n' "$long"
   return 1

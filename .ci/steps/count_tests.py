@@ -4,8 +4,9 @@
 
 count_tests.py TESTLOG.JSON EXIT_CODE
 
-First line: "passed failed skipped". Then a line for each program that failed or was skipped. A GoogleTest or unittest program counts with all its
-tests, any other program as one test. The numbers come from what the programs printed in this run, so nothing stale is counted.
+First line: "passed failed skipped". Then a line for each program that failed or was skipped. A GoogleTest or unittest
+program counts with all its tests, any other program as one test. The numbers come from what the programs printed in
+this run, so nothing stale is counted.
 """
 import json
 import re

@@ -79,9 +79,9 @@ struct RingHeader {
   std::uint32_t page_size;       // sizeof(ConsumerPage)
   std::uint8_t instance_id[16];  // random, new for each Producer
   std::uint8_t reserved[80];
-  // Its own line: written at each reclaim, read only by consumers that were lapped.
-  alignas(
-      kCacheLine) std::atomic<std::uint64_t> oldest_live;  // producer; sequence number of the oldest entry not retired
+  // Sequence number of the oldest entry not retired. Its own line: written at each reclaim, read only by consumers that
+  // were lapped. producer
+  alignas(kCacheLine) std::atomic<std::uint64_t> oldest_live;
   std::uint8_t padding[56];
 };
 static_assert(offsetof(RingHeader, instance_id) == 32);

@@ -10,7 +10,8 @@ import sys
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-FLAGS = ["-fsyntax-only", "-Wall", "-Wextra", "-Wpedantic", "-Wshadow", "-Wconversion", "-Wno-sign-conversion", "-Werror"]
+FLAGS = ["-fsyntax-only", "-Wall", "-Wextra", "-Wpedantic", "-Wshadow", "-Wconversion", "-Wno-sign-conversion",
+         "-Werror"]
 
 
 def compile_alone(header: Path, include_dir: Path, compiler: list) -> str:
@@ -26,7 +27,8 @@ def main(arguments: list) -> int:
     include_dir, compiler = Path(arguments[0]), arguments[1:]
     headers = sorted(path for path in include_dir.rglob("*") if path.suffix in {".h", ".hpp"})
     with ThreadPoolExecutor(os.cpu_count()) as pool:
-        complaints = [text for text in pool.map(lambda header: compile_alone(header, include_dir, compiler), headers) if text]
+        said = pool.map(lambda header: compile_alone(header, include_dir, compiler), headers)
+        complaints = [text for text in said if text]
     print("\n".join(complaints) if complaints else f"{len(headers)} public headers compile alone")
     return 1 if complaints or not headers else 0
 

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: MIT
 // An application outside the tree: compiled, linked and run against the installed files by check_install.py.
+#include "framelane/lane/consumer.hpp"
+
 #include <cstdio>
 
-#include "framelane/lane/consumer.hpp"
 #include "framelane/lane/producer.hpp"
 
 int main() {

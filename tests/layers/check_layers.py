@@ -83,9 +83,9 @@ def check_strays(root: Path, table: dict) -> list:
     rooms, above = set(table), {"cli", "python"}  # above: on top of the rooms, so no room may include them
     errors = [f"src/{folder.name}: not a row of the layer table" for folder in sorted((root / "src").iterdir())
               if folder.is_dir() and folder.name not in rooms | above]
-    errors += [f"include/framelane/{folder.name}: not a row of the layer table"
-               for folder in sorted((root / "include/framelane").iterdir()) if folder.is_dir() and folder.name not in rooms]
-    return errors
+    return errors + [f"include/framelane/{folder.name}: not a row of the layer table"
+                     for folder in sorted((root / "include/framelane").iterdir())
+                     if folder.is_dir() and folder.name not in rooms]
 
 
 def check_tree(root: Path) -> tuple:

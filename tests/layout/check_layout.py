@@ -6,8 +6,8 @@ check_layout.py program PROGRAM         the layout that PROGRAM (print_layout) p
 check_layout.py m32 COMPILER            builds print_layout for 32-bit x86 and runs it; skips (77) where that can't be
 check_layout.py complete                every field and constant of layout.hpp is in expected.txt
 
-A difference means that builds can't share memory any more. If it is wanted: raise kAbiVersion (src/ring/ABI.md says when) and
-replace expected.txt by print_layout's output.
+A difference means that builds can't share memory any more. If it is wanted: raise kAbiVersion (src/ring/ABI.md says
+when) and replace expected.txt by print_layout's output.
 """
 import difflib
 import errno
@@ -62,7 +62,8 @@ def check_m32(compiler: str) -> int:
 def names_in_header(header: str) -> list:
     constants = re.findall(r"^inline constexpr [\w:]+ (k\w+) =", header, re.M)
     tags = re.findall(r"^  (kTag\w+) = \d", header, re.M)
-    fields = re.findall(r"^\s+(?:alignas\(\w+\) )*(?:std::(?:atomic<[\w:]+>|u?int\d+_t)|[\w:]+) (\w+)(?:\[[^\]]*\])?;", header, re.M)
+    type_name = r"(?:std::atomic<[\w:]+>|[\w:]+)"
+    fields = re.findall(rf"^\s+(?:alignas\(\w+\) )*{type_name} (\w+)(?:\[[^\]]*\])?;", header, re.M)
     return constants + tags + [field for field in fields if not re.fullmatch(r"pad\d*", field)]
 
 

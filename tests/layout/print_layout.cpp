@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Prints every number of the shared-memory ABI, one a line, as this compiler lays it out. check_layout.py compares the output of builds.
+// Prints every number of the shared-memory ABI, one a line, as this compiler lays it out. check_layout.py compares the
+// output of builds.
 #include <cstddef>
 #include <cstdio>
 
