@@ -20,12 +20,11 @@ namespace framelane::cli {
 namespace {
 
 constexpr const char* kFooter =
-    "Two processes, bound to two CPUs, pass a number there and back: in turn over two bare cache lines (the limit of "
-    "the\n"
-    "machine, at this moment) and over two lanes through the public API (loan, write, publish; take, read, release).\n"
-    "Only the ratio of one run counts: the same machine is three times as fast at another moment. bench/README.md "
-    "says\n"
-    "what is measured and what isn't.\n"
+    "Two processes, bound to two CPUs, pass a number there and back: in turns over\n"
+    "two bare cache lines (the limit of this machine, at this moment) and over two\n"
+    "lanes through the public API (loan, write, publish; take, read, release).\n"
+    "Only the ratio within one run counts: a minute later the same machine may be\n"
+    "three times as fast. bench/README.md says what is measured, and what isn't.\n"
     "\n"
     "Examples:\n"
     "  framelane bench rtt\n"
@@ -163,27 +162,44 @@ struct Outcome {
   measure::LatencySummary floor;
   measure::LatencySummary lane;
   std::vector<double> round_ratios;  // of the medians, per round
+  double fine_floor = 0;             // ns, see append_block_means(); 0 with too few samples
+  double fine_lane = 0;
 
   [[nodiscard]] double ratio() const {
     return static_cast<double>(lane.p50_ns) / static_cast<double>(std::max<std::uint64_t>(floor.p50_ns, 1));
   }
 };
 
+// Means of 100 samples in a row. Where the clock ticks in steps of 10 ns (the counter of many AMD CPUs does), a median
+// of 110 ns can only move to 120; the median of these means can move by less than 1.
+void append_block_means(std::span<const std::uint32_t> samples, std::vector<double>& means) {
+  constexpr std::size_t kBlock = 100;
+  for (std::size_t at = 0; at + kBlock <= samples.size(); at += kBlock) {
+    double sum = 0;
+    for (const std::uint32_t sample : samples.subspan(at, kBlock)) sum += sample;
+    means.push_back(sum / kBlock);
+  }
+}
+
 Outcome evaluate(Shared& shared, std::uint32_t rounds) {
   Outcome outcome;
   std::array<std::vector<std::uint32_t>, 2> all;
+  std::array<std::vector<double>, 2> means;
   for (std::uint32_t round = 0; round < rounds; ++round) {
     std::array<double, 2> p50{};
     for (std::uint32_t kind = 0; kind < 2; ++kind) {
       const RoundRoom room = room_of(shared, round, kind);
       std::vector<std::uint32_t> samples(room.samples.begin(), room.samples.begin() + room.count);
       all[kind].insert(all[kind].end(), samples.begin(), samples.end());
+      append_block_means(samples, means[kind]);
       p50[kind] = static_cast<double>(summarize_samples(samples).p50_ns);
     }
     outcome.round_ratios.push_back(p50[1] / std::max(p50[0], 1.0));
   }
   outcome.floor = summarize_samples(all[0]);
   outcome.lane = summarize_samples(all[1]);
+  outcome.fine_floor = median_of(std::move(means[0]));
+  outcome.fine_lane = median_of(std::move(means[1]));
   return outcome;
 }
 
@@ -202,27 +218,43 @@ int measure(const Options& options, std::optional<CpuPair> cpus, Outcome& outcom
   return code;
 }
 
-nlohmann::ordered_json outcome_json(const Outcome& outcome) {
+// {"floor_ns":…, "lane_ns":…, "ratio":…, "ratio_less_clock":…}: the same without the clock's steps, and without its
+// cost.
+nlohmann::ordered_json fine_json(const Outcome& outcome, double clock_ns) {
+  if (outcome.fine_floor <= clock_ns) return nullptr;
+  return {{"floor_ns", outcome.fine_floor},
+          {"lane_ns", outcome.fine_lane},
+          {"ratio", outcome.fine_lane / outcome.fine_floor},
+          {"ratio_less_clock", (outcome.fine_lane - clock_ns) / (outcome.fine_floor - clock_ns)}};
+}
+
+nlohmann::ordered_json outcome_json(const Outcome& outcome, double clock_ns) {
   const auto [least, most] = std::minmax_element(outcome.round_ratios.begin(), outcome.round_ratios.end());
   return {
       {"floor", to_json(outcome.floor)},
       {"lane", to_json(outcome.lane)},
       {"ratio_p50", outcome.ratio()},
       {"ratio_p50_rounds",
-       {{"median", median_of(outcome.round_ratios)}, {"min", *least}, {"max", *most}, {"all", outcome.round_ratios}}}};
+       {{"median", median_of(outcome.round_ratios)}, {"min", *least}, {"max", *most}, {"all", outcome.round_ratios}}},
+      {"fine", fine_json(outcome, clock_ns)}};
 }
 
-void print_outcome(const Outcome& outcome) {
+void print_outcome(const Outcome& outcome, double clock_ns) {
   const auto [least, most] = std::minmax_element(outcome.round_ratios.begin(), outcome.round_ratios.end());
   fmt::print("{}\n{}\n{}\n", summary_heading(), summary_row("bare limit", outcome.floor),
              summary_row("lane", outcome.lane));
   fmt::print("ratio of the medians {:.2f}; per round: median {:.2f}, {:.2f} to {:.2f}\n", outcome.ratio(),
              median_of(outcome.round_ratios), *least, *most);
+  if (outcome.fine_floor <= clock_ns) return;
+  fmt::print("means of 100: medians {:.1f} and {:.1f}, ratio {:.3f}; less the clock {:.3f}\n",
+             outcome.fine_floor, outcome.fine_lane, outcome.fine_lane / outcome.fine_floor,
+             (outcome.fine_lane - clock_ns) / (outcome.fine_floor - clock_ns));
 }
 
 void print_json(const Options& options, CpuPair cpus, const Outcome& pinned, const std::optional<Outcome>& unpinned) {
+  const double clock_ns = clock_cost_ns();
   nlohmann::ordered_json json{{"bench", "rtt"}};
-  json.update(outcome_json(pinned));
+  json.update(outcome_json(pinned, clock_ns));
   json.update({{"size", options.size},
                {"samples", options.samples},
                {"rounds", options.rounds},
@@ -231,8 +263,8 @@ void print_json(const Options& options, CpuPair cpus, const Outcome& pinned, con
                {"touch", options.touch == Touch::kAll ? "all" : "edges"},
                {"cpus", cpus},
                {"pinned", true},
-               {"clock_ns", clock_cost_ns()}});
-  if (unpinned.has_value()) json["unpinned"] = outcome_json(*unpinned);
+               {"clock_ns", clock_ns}});
+  if (unpinned.has_value()) json["unpinned"] = outcome_json(*unpinned, clock_ns);
   json["machine"] = machine_json();
   fmt::print("{}\n", json.dump(2));
 }
@@ -240,12 +272,13 @@ void print_json(const Options& options, CpuPair cpus, const Outcome& pinned, con
 void print_text(const Options& options, CpuPair cpus, const Outcome& pinned, const std::optional<Outcome>& unpinned) {
   fmt::print("Round trip of {} bytes: {} rounds of {} samples, spin {}, stamps {}\n", options.size, options.rounds,
              options.samples, to_string(options.spin), to_string(options.stamps));
-  fmt::print("One reading of the clock, {:.0f} ns, is part of every sample.\n\n", clock_cost_ns());
+  const double clock_ns = clock_cost_ns();
+  fmt::print("One reading of the clock, {:.0f} ns, is part of every sample.\n\n", clock_ns);
   fmt::print("Two processes, bound to CPUs {} and {}\n", cpus[0], cpus[1]);
-  print_outcome(pinned);
+  print_outcome(pinned, clock_ns);
   if (!unpinned.has_value()) return;
   fmt::print("\nTwo processes, on any CPU\n");
-  print_outcome(*unpinned);
+  print_outcome(*unpinned, clock_ns);
 }
 
 int run(Options options) {
@@ -283,29 +316,25 @@ void add_bench_rtt(CLI::App& bench, Action& chosen) {
   CLI::App& command = *bench.add_subcommand("rtt", "Round trip between two processes, against the bare limit");
   command.footer(kFooter);
   command.add_option("--size", options->size, "Bytes of a frame (32)")->type_name("B")->check(CLI::Range(1, 256 << 20));
-  command
-      .add_option("--samples", options->samples,
-                  "Round trips per round and side (100000; 5000 when ends may sleep or frames exceed 64 KiB)")
+  command.add_option("--samples", options->samples, "Round trips per round (100000; 5000 if slow)")
       ->type_name("N")
       ->check(CLI::Range(1, 1'000'000));
-  command.add_option("--rounds", options->rounds, "Rounds; each measures the bare limit, then the lane (5)")
+  command.add_option("--rounds", options->rounds, "Rounds of bare limit, then lane (5)")
       ->type_name("N")
       ->check(CLI::Range(1, 100));
   add_spin_option(command, options->spin);
   add_stamps_option(command, options->stamps);
-  command
-      .add_option("--touch", options->touch,
-                  "What is written and read of each frame: edges (the default: its first and last 8 bytes) or all")
+  command.add_option("--touch", options->touch, "What is written and read: edges (8 bytes each) or all")
       ->type_name("PART")
       ->transform(CLI::CheckedTransformer(std::map<std::string, Touch>{{"edges", Touch::kEdges}, {"all", Touch::kAll}})
                       .description(""));
-  command.add_option("--cpus", options->cpus, "The two CPUs, e.g. 0,1 (two of different cores)")
+  command.add_option("--cpus", options->cpus, "The two CPUs (of different cores)")
       ->type_name("A,B")
       ->delimiter(',')
       ->expected(2)
       ->check(CLI::Range(0, 4095));
-  command.add_flag("--unpinned", options->unpinned, "Measures once more with processes that are bound to no CPU");
-  command.add_flag("--json", options->json, "Prints one JSON object");
+  command.add_flag("--unpinned", options->unpinned, "Once more, bound to no CPU");
+  command.add_flag("--json", options->json, "One JSON object");
   command.callback([options, &chosen] { chosen = [options] { return run(*options); }; });
 }
 

@@ -70,13 +70,13 @@ Result<CpuPair> choose_cpus() {
 }
 
 void add_spin_option(CLI::App& command, Spin& spin) {
-  command.add_option("--spin", spin, "How the lane's two ends wait: busy (the default), adaptive or off")
+  command.add_option("--spin", spin, "How the ends wait: busy, adaptive or off (busy)")
       ->type_name("WAY")
       ->transform(CLI::CheckedTransformer(kSpinWords).description(""));
 }
 
 void add_stamps_option(CLI::App& command, Stamps& stamps) {
-  command.add_option("--stamps", stamps, "Time stamps on the frames: off (the default), on or auto")
+  command.add_option("--stamps", stamps, "Time stamps on frames: off, on or auto (off)")
       ->type_name("WAY")
       ->transform(CLI::CheckedTransformer(kStampsWords).description(""));
 }

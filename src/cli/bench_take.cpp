@@ -17,12 +17,11 @@ namespace framelane::cli {
 namespace {
 
 constexpr const char* kFooter =
-    "What it costs to take a frame where it lies, by size, in one run. The frames' content is there already: of each "
-    "frame\n"
-    "only the first and last 8 bytes are written anew, and read, so that the figures show the lane and not the "
-    "memory.\n"
-    "  one way  from before publish() to after the first read of a taken frame, the consumer spinning\n"
-    "  take     take(), read and release of a frame that was published before, eight in a row\n"
+    "What it costs to take a frame where it lies, by size, in one run. The content\n"
+    "is there already: only the first and last 8 bytes of each frame are written\n"
+    "anew, and read, so that the figures show the lane and not the memory.\n"
+    "  one way  from before publish() to after the first read of the taken frame\n"
+    "  take     take(), read and release of frames that were published before\n"
     "\n"
     "Examples:\n"
     "  framelane bench take\n"
@@ -345,18 +344,16 @@ void add_bench_take(CLI::App& bench, Action& chosen) {
   auto options = std::make_shared<Options>();
   CLI::App& command = *bench.add_subcommand("take", "Cost of taking frames in place, by size");
   command.footer(kFooter);
-  command.add_option("--sizes", options->sizes, "Bytes of the frames; ratios are to the first (32,3110400)")
+  command.add_option("--sizes", options->sizes, "Bytes of the frames (32,3110400)")
       ->type_name("B,B,…")
       ->delimiter(',')
       ->expected(1, 8)
       ->check(CLI::Range(1, 256 << 20));
-  command.add_option("--samples", options->samples, "Frames per round, size and way of measuring (20000)")
+  command.add_option("--samples", options->samples, "Frames per round and size (20000)")
       ->type_name("N")
       ->check(CLI::Range(1, 1'000'000));
-  command.add_option("--rounds", options->rounds, "Rounds; each measures every size (5)")
-      ->type_name("N")
-      ->check(CLI::Range(1, 100));
-  command.add_flag("--json", options->json, "Prints one JSON object");
+  command.add_option("--rounds", options->rounds, "Rounds of all sizes (5)")->type_name("N")->check(CLI::Range(1, 100));
+  command.add_flag("--json", options->json, "One JSON object");
   command.callback([options, &chosen] { chosen = [options] { return run(*options); }; });
 }
 

@@ -384,12 +384,12 @@ bool Demo::summary() {
 
 void add_demo(CLI::App& app, Action& chosen) {
   auto options = std::make_shared<Options>();
-  CLI::App& command = *app.add_subcommand("demo", "A video file to two consumers, one of which is killed; 15 s");
+  CLI::App& command = *app.add_subcommand("demo", "A video to two consumers, one of which is killed");
   command.footer(
-      "Starts gst-launch-1.0 with a real video and two consumers in processes of their own, shows what flows once a\n"
-      "second, kills one consumer with SIGKILL and checks that the other loses nothing. Exit code 0 only if all of "
-      "that\n"
-      "held. Ctrl-C ends everything.\n"
+      "Starts gst-launch-1.0 with a real video and two consumers in processes of\n"
+      "their own, shows what flows once a second, kills one consumer with SIGKILL and\n"
+      "checks that the other loses nothing. Exit code 0 only if all of that held.\n"
+      "Ctrl-C ends everything.\n"
       "\n"
       "Example:\n"
       "  framelane demo");

@@ -9,17 +9,19 @@ namespace {
 
 constexpr const char* kFooter =
     "Examples:\n"
-    "  framelane demo                         a video file to two consumers, one of them killed\n"
-    "  framelane bench rtt                    round trip of 32 bytes against the bare limit\n"
+    "  framelane demo                 a video to two consumers, one of them killed\n"
+    "  framelane bench rtt            round trip of 32 bytes and the bare limit\n"
     "  framelane bench rtt --size 1024 --json\n"
-    "  framelane bench take                   what taking a large frame costs\n"
+    "  framelane bench take           what taking a large frame costs\n"
     "\n"
-    "Exit codes: 0 done, 1 failed (a sentence on standard error says why), 2 wrong usage, 130 interrupted.";
+    "Exit codes: 0 done; 1 failed, a sentence on standard error says why;\n"
+    "2 wrong usage; 130 interrupted.";
 
 int run(int argc, char** argv) {
   CLI::App app("Frames of video, audio and tensors between processes, at memory speed.", "framelane");
   app.set_version_flag("--version", "framelane " FRAMELANE_VERSION);
   app.footer(kFooter);
+  app.get_formatter()->column_width(22);  // leaves 58 of 80 columns to the descriptions
   app.require_subcommand(1);
   Action chosen;
   add_bench(app, chosen);
