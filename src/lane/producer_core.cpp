@@ -141,7 +141,7 @@ Result<Published> ProducerCore::publish(Loan& loan, std::size_t size, const form
     return fail(Code::kInvalidArgument, "the loan is another producer's");
   if (loan.data_ != nullptr && writer_->is_published(loan.slot_))
     return fail(Code::kInvalidArgument, "the loan is published already; wait until reclaimed() names its slot");
-  if (ended_) return fail(Code::kInvalidArgument, "the stream has ended; send a kStreamStart event to begin another");
+  if (auto open = check_open(false); !open) return tl::unexpected(open.error());
   if (loan.data_ == nullptr && (keep || has_metadata(info))) {
     if (auto moved = move_to_slot(loan, size); !moved) return tl::unexpected(moved.error());
   }
@@ -167,6 +167,13 @@ Result<Published> ProducerCore::publish(Loan& loan, std::size_t size, const form
   return Published::kSent;
 }
 
+Result<void> ProducerCore::check_open(bool starts) const {
+  // Frames of a closed lane may still be read, and nobody would keep a publish from reusing their slots.
+  if (closed_.load(std::memory_order_acquire)) return fail(Code::kInvalidArgument, "the producer is closed; open another");
+  if (!ended_ || starts) return {};
+  return fail(Code::kInvalidArgument, "the stream has ended; send a kStreamStart event to begin another");
+}
+
 Result<Published> ProducerCore::publish_copy(std::span<const std::byte> bytes, const format::FrameInfo& info,
                                              Wake wake) {
   auto slot = loan(bytes.size());
@@ -185,8 +192,7 @@ Result<void> ProducerCore::send(const format::Event& event) {
   if (event.type == format::EventType::kState && event.number > 1)
     return fail(Code::kInvalidArgument, "a state's number is 0 or 1");
   const bool starts = event.type == format::EventType::kStreamStart;
-  if (ended_ && !starts)
-    return fail(Code::kInvalidArgument, "the stream has ended; send a kStreamStart event to begin another");
+  if (auto open = check_open(starts); !open) return open;
   if (event.type == format::EventType::kCaps) {
     if (auto applied = apply_burst_time(event.text); !applied) return applied;
   }

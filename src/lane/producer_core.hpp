@@ -96,6 +96,7 @@ class ProducerCore final : public ring::ControlOut,
   [[nodiscard]] Result<ring::SlotRef> slot_for(std::size_t size);
   void fill(Loan& loan, const ring::SlotRef& slot);
   [[nodiscard]] Result<void> move_to_slot(Loan& loan, std::size_t size);
+  [[nodiscard]] Result<void> check_open(bool starts) const;
   [[nodiscard]] Result<void> apply_burst_time(const std::string& caps);
 
   // control messages; under the Writer's mutex
@@ -111,7 +112,12 @@ class ProducerCore final : public ring::ControlOut,
                                                            Peer& peer);
   void on_peer(const PeerPtr& peer, std::uint32_t events);
   [[nodiscard]] bool on_message(const PeerPtr& peer, transport::Received received);
-  void remove_soon(Peer& peer, std::string reason);
+  enum class Eviction : std::uint8_t {
+    kAtOnce,      // it broke the protocol or is gone: its hold bits count no more
+    kWhenItGoes,  // it is honest but too slow: its Frames stay valid until it closes
+  };
+  void evict(Peer& peer, Eviction when, std::string reason);
+  void let_go(ring::ConsumerId id, const std::string& reason);
   void remove(ring::ConsumerId id, const std::string& reason);
   void tell(const ConsumerInfo& info, bool joined, std::string_view reason);
   void consumers_changed() noexcept;
@@ -126,6 +132,7 @@ class ProducerCore final : public ring::ControlOut,
   std::atomic<bool> interrupted_{false};
   std::atomic<std::uint32_t> change_word_{0};  // futex: consumers came or went, or interrupt
   std::atomic<std::uint32_t> num_consumers_{0};
+  std::atomic<bool> closed_{false};
   std::atomic<std::uint64_t> evictions_{0};
   std::atomic<std::uint64_t> copied_{0};
 
@@ -137,7 +144,6 @@ class ProducerCore final : public ring::ControlOut,
   mutable std::mutex peers_mutex_;
   std::vector<PeerPtr> peers_;
   Producer::ConsumerCallback callback_;
-  bool closed_ = false;
 
   std::unique_ptr<transport::ControlServer> server_;  // last: its thread calls everything above
 };
