@@ -116,10 +116,23 @@ Result<std::optional<Loan>> ProducerCore::try_loan(std::size_t size) {
 }
 
 void ProducerCore::fill(Loan& loan, const ring::SlotRef& slot) {
-  loan.core_ = shared_from_this();
+  loan.core_ = this;
   loan.data_ = slot.data;
   loan.capacity_ = slot.capacity;
   loan.slot_ = slot.slot;
+}
+
+void ProducerCore::discard(std::uint16_t slot) noexcept {
+  std::shared_ptr<ProducerCore> last;  // ends after the lock
+  const std::lock_guard lock(loans_mutex_);
+  writer_->discard(slot);
+  if (writer_->in_hands() == 0) last = std::move(self_);
+}
+
+void ProducerCore::abandon(std::shared_ptr<ProducerCore> core) noexcept {
+  core->close();
+  const std::lock_guard lock(core->loans_mutex_);
+  if (core->writer_->in_hands() != 0) core->self_ = core;
 }
 
 Result<void> ProducerCore::move_to_slot(Loan& loan, std::size_t size) {
@@ -137,7 +150,7 @@ Result<Published> ProducerCore::publish(Loan& loan, std::size_t size, const form
     return fail(Code::kInvalidArgument, "a frame of " + std::to_string(size) + " bytes in a loan of " +
                                             std::to_string(loan.capacity()) + "; take a larger loan");
   }
-  if (loan.data_ != nullptr && loan.core_.get() != this)
+  if (loan.data_ != nullptr && loan.core_ != this)
     return fail(Code::kInvalidArgument, "the loan is another producer's");
   if (loan.data_ != nullptr && writer_->is_published(loan.slot_))
     return fail(Code::kInvalidArgument, "the loan is published already; wait until reclaimed() names its slot");
@@ -162,14 +175,15 @@ Result<Published> ProducerCore::publish(Loan& loan, std::size_t size, const form
   if (!keep) {
     loan.capacity_ = 0;
     loan.data_ = nullptr;
-    loan.core_.reset();
+    loan.core_ = nullptr;
   }
   return Published::kSent;
 }
 
 Result<void> ProducerCore::check_open(bool starts) const {
   // Frames of a closed lane may still be read, and nobody would keep a publish from reusing their slots.
-  if (closed_.load(std::memory_order_acquire)) return fail(Code::kInvalidArgument, "the producer is closed; open another");
+  if (closed_.load(std::memory_order_acquire))
+    return fail(Code::kInvalidArgument, "the producer is closed; open another");
   if (!ended_ || starts) return {};
   return fail(Code::kInvalidArgument, "the stream has ended; send a kStreamStart event to begin another");
 }

@@ -37,7 +37,9 @@ class ProducerCore final : public ring::ControlOut,
   [[nodiscard]] Result<void> reserve(std::size_t slot_size) { return writer_->reserve(slot_size); }
   [[nodiscard]] Result<Loan> loan(std::size_t size);
   [[nodiscard]] Result<std::optional<Loan>> try_loan(std::size_t size);
-  void discard(std::uint16_t slot) noexcept { writer_->discard(slot); }
+  void discard(std::uint16_t slot) noexcept;
+  /// The Producer is gone: closes, and lives on only as long as Loans have its slots.
+  static void abandon(std::shared_ptr<ProducerCore> core) noexcept;
   [[nodiscard]] Result<Published> publish(Loan& loan, std::size_t size, const format::FrameInfo& info, Wake wake,
                                           bool keep);
   [[nodiscard]] Result<Published> publish_copy(std::span<const std::byte> bytes, const format::FrameInfo& info,
@@ -140,6 +142,9 @@ class ProducerCore final : public ring::ControlOut,
   std::map<StickyKey, format::Event> sticky_;
   std::deque<Logged> log_;  // messages that a joiner with history still needs
   std::map<std::uint32_t, transport::SharedFd> segment_fds_;
+
+  std::mutex loans_mutex_;              // a discard against the end of the Producer; before all others
+  std::shared_ptr<ProducerCore> self_;  // while only Loans keep it
 
   mutable std::mutex peers_mutex_;
   std::vector<PeerPtr> peers_;

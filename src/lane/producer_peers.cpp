@@ -29,7 +29,8 @@ void ProducerCore::post(std::uint64_t number, std::uint64_t seq, wire::Message m
   const std::lock_guard lock(peers_mutex_);
   if (!outgoing) {
     // Without this message no consumer can go on: each one joins again and gets the state anew.
-    for (const auto& peer : peers_) evict(*peer, Eviction::kWhenItGoes, "an event could not be sent: " + outgoing.error().text);
+    for (const auto& peer : peers_)
+      evict(*peer, Eviction::kWhenItGoes, "an event could not be sent: " + outgoing.error().text);
     return;
   }
   for (const auto& peer : peers_) queue_to(*peer, *outgoing);

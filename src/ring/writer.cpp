@@ -80,8 +80,8 @@ Result<void> Writer::reserve(std::uint64_t slot_size) {
 
 Result<SlotRef> Writer::loan(std::uint64_t size) {
   const Lock lock(mutex_);
-  if (loans_.load(std::memory_order_relaxed) >= settings_.sizes.max_loans) reclaim();
-  if (loans_.load(std::memory_order_relaxed) >= settings_.sizes.max_loans) {
+  if (loans() >= settings_.sizes.max_loans) reclaim();
+  if (loans() >= settings_.sizes.max_loans) {
     return fail(Code::kFull, "all " + std::to_string(settings_.sizes.max_loans) +
                                  " loans are out; publish or discard one, or raise max-loans");
   }
@@ -95,7 +95,8 @@ Result<SlotRef> Writer::loan(std::uint64_t size) {
     slot = pool_.take_free();
   }
   if (!slot) return fail(Code::kFull, "no slot is free; release frames, or raise burst or max-held");
-  loans_.fetch_add(1, std::memory_order_relaxed);
+  add(lent_, 1);
+  add(handed_, 1);
   return *slot;
 }
 
@@ -106,23 +107,26 @@ bool Writer::draining() const noexcept {
 
 std::optional<SlotRef> Writer::try_loan(std::uint64_t size) {
   const Lock lock(mutex_, std::try_to_lock);
-  if (!lock.owns_lock() || !pool_.fits(size) || loans_.load(std::memory_order_relaxed) >= settings_.sizes.max_loans)
-    return std::nullopt;
+  if (!lock.owns_lock() || !pool_.fits(size) || loans() >= settings_.sizes.max_loans) return std::nullopt;
   auto slot = pool_.take_free();
   if (!slot) {
     reclaim();
     slot = pool_.take_free();
   }
-  if (slot) loans_.fetch_add(1, std::memory_order_relaxed);
+  if (slot) {
+    add(lent_, 1);
+    add(handed_, 1);
+  }
   return slot;
 }
 
 void Writer::discard(std::uint16_t slot) noexcept {
   const Lock lock(mutex_);
   const Keep keep = kept_[slot].exchange(Keep::kNo, std::memory_order_relaxed);
+  add(handed_, ~0u);
   if (keep == Keep::kInRing) return;  // free_slot() gives it back
   if (keep == Keep::kReclaimed) std::erase(kept_free_, slot);
-  loans_.fetch_sub(1, std::memory_order_relaxed);
+  add(lent_, ~0u);
   pool_.give_back(slot);
 }
 
@@ -181,7 +185,8 @@ Result<bool> Writer::publish(const Outgoing& frame) {
   const std::uint16_t slot = frame.slot->slot;
   write_record(slot, *frame.info);
   kept_[slot].store(frame.keep ? Keep::kInRing : Keep::kNo, std::memory_order_relaxed);
-  loans_.fetch_sub(1, std::memory_order_relaxed);
+  add(published_, 1);
+  if (!frame.keep) add(taken_back_, 1);
   base::streaming_store_fence();  // P2
   write_entry(0, frame, slot, frame.wake);
   return true;

@@ -57,7 +57,7 @@ class Loan {
   friend class Producer;
   friend class lane::ProducerCore;
 
-  std::shared_ptr<lane::ProducerCore> core_;  // empty while a small payload lies here
+  lane::ProducerCore* core_ = nullptr;  // null while a small payload lies here; lives as long as a slot is out
   std::byte* data_ = nullptr;
   std::uint32_t capacity_ = 0;
   std::uint32_t size_ = 0;
