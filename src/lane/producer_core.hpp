@@ -78,6 +78,7 @@ class ProducerCore final : public ring::ControlOut,
     transport::SendQueue queue;
     ConsumerInfo info;
     bool going = false;  // its removal is under way; guarded by peers_mutex_
+    bool left = false;   // it takes no more, but holds frames; guarded by peers_mutex_
     base::UniqueFd pidfd;
     transport::Watch socket_watch;
     transport::Watch death_watch;

@@ -39,7 +39,8 @@ void ProducerCore::post(std::uint64_t number, std::uint64_t seq, wire::Message m
 }
 
 void ProducerCore::queue_to(Peer& peer, transport::OutgoingPtr message) {
-  if (peer.going) return;
+  // One that left reads nothing any more; its full queue would end the connection, and its holds with it.
+  if (peer.going || peer.left) return;
   auto pushed = peer.queue.push(std::move(message));
   if (!pushed) return remove_soon(peer, "it doesn't read its control socket");
   auto flushed = peer.queue.flush(peer.socket);
@@ -223,6 +224,10 @@ void ProducerCore::on_peer(const PeerPtr& peer, std::uint32_t events) {
 bool ProducerCore::on_message(const PeerPtr& peer, transport::Received received) {
   auto decoded = wire::decode(received.bytes);
   if (decoded && std::holds_alternative<wire::Leave>(decoded->message)) {
+    {
+      const std::lock_guard lock(peers_mutex_);
+      peer->left = true;
+    }
     writer_->stop_gating(peer->id);
     return true;
   }
