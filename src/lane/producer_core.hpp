@@ -97,6 +97,7 @@ class ProducerCore final : public ring::ControlOut,
   [[nodiscard]] Result<ring::SlotRef> slot_for(std::size_t size);
   void fill(Loan& loan, const ring::SlotRef& slot);
   [[nodiscard]] Result<void> move_to_slot(Loan& loan, std::size_t size);
+  [[nodiscard]] tl::unexpected<Error> no_stream() const;
   [[nodiscard]] Result<void> apply_burst_time(const std::string& caps);
 
   // control messages; under the Writer's mutex
@@ -123,7 +124,8 @@ class ProducerCore final : public ring::ControlOut,
   transport::Monitor* monitor_ = nullptr;
   std::unique_ptr<ring::Writer> writer_;
   transport::SharedFd ring_fd_;
-  bool ended_ = false;  // the publishing thread's
+  enum class Stream : std::uint8_t { kOpen, kEnded, kClosed };
+  std::atomic<Stream> stream_{Stream::kOpen};  // the publishing thread's, but for close()
   std::atomic<bool> interrupted_{false};
   std::atomic<std::uint32_t> change_word_{0};  // futex: consumers came or went, or interrupt
   std::atomic<std::uint32_t> num_consumers_{0};

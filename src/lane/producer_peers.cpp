@@ -286,6 +286,7 @@ void ProducerCore::tell(const ConsumerInfo& info, bool joined, std::string_view 
 }
 
 void ProducerCore::close() noexcept {
+  stream_.store(Stream::kClosed, std::memory_order_relaxed);
   {
     const std::lock_guard lock(peers_mutex_);
     if (std::exchange(closed_, true)) return;
@@ -308,6 +309,8 @@ void ProducerCore::close() noexcept {
     peer->death_watch.reset();
     writer_->remove_consumer(peer->id);
   }
+  // A callback may be at work for a peer that was out of the list already, and uses this object.
+  monitor_->call([] {});
   num_consumers_.store(0, std::memory_order_release);
   consumers_changed();
 }
