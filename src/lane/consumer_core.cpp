@@ -203,6 +203,8 @@ Result<bool> ConsumerCore::welcomed(transport::Received received) {
   if (!connection) return tl::unexpected(connection.error());
   backoff_ns_ = 0;
   next_try_ = 0;
+  refusal_.reset();
+  caps_.clear();  // the next producer may say none
   const std::lock_guard lock(mutex_);
   connection_ = *connection;
   connection_->set_interrupted(interrupted());
@@ -213,7 +215,11 @@ Result<bool> ConsumerCore::welcomed(transport::Received received) {
 
 Result<bool> ConsumerCore::retry_later(Error why) {
   const std::int64_t now = base::monotonic_ns();
+  if (why.code == Code::kRefused) refusal_ = why;
   if (now >= connect_until_) {
+    // The last try may have had no time for its answer; a refusal before it says more.
+    if (why.code == Code::kTimeout && refusal_) why = *refusal_;
+    refusal_.reset();
     connect_until_ = 0;
     next_try_ = 0;
     backoff_ns_ = 0;

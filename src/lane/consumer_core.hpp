@@ -78,6 +78,7 @@ class ConsumerCore {
   std::int64_t connect_until_ = 0;  // of the first connection; 0 = not begun
   std::int64_t next_try_ = 0;
   std::int64_t backoff_ns_ = 0;
+  std::optional<Error> refusal_;  // the last one of this attempt to connect
   std::minstd_rand jitter_;
   Frame stash_;  // taken, but events stand before it
   std::string caps_;

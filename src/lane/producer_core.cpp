@@ -154,7 +154,7 @@ Result<Published> ProducerCore::publish(Loan& loan, std::size_t size, const form
     return fail(Code::kInvalidArgument, "the loan is another producer's");
   if (loan.data_ != nullptr && writer_->is_published(loan.slot_))
     return fail(Code::kInvalidArgument, "the loan is published already; wait until reclaimed() names its slot");
-  if (auto open = check_open(false); !open) return tl::unexpected(open.error());
+  if (stream_.load(std::memory_order_relaxed) != Stream::kOpen) return no_stream();
   if (loan.data_ == nullptr && (keep || has_metadata(info))) {
     if (auto moved = move_to_slot(loan, size); !moved) return tl::unexpected(moved.error());
   }
@@ -180,14 +180,6 @@ Result<Published> ProducerCore::publish(Loan& loan, std::size_t size, const form
   return Published::kSent;
 }
 
-Result<void> ProducerCore::check_open(bool starts) const {
-  // Frames of a closed lane may still be read, and nobody would keep a publish from reusing their slots.
-  if (closed_.load(std::memory_order_acquire))
-    return fail(Code::kInvalidArgument, "the producer is closed; open another");
-  if (!ended_ || starts) return {};
-  return fail(Code::kInvalidArgument, "the stream has ended; send a kStreamStart event to begin another");
-}
-
 Result<Published> ProducerCore::publish_copy(std::span<const std::byte> bytes, const format::FrameInfo& info,
                                              Wake wake) {
   auto slot = loan(bytes.size());
@@ -206,7 +198,8 @@ Result<void> ProducerCore::send(const format::Event& event) {
   if (event.type == format::EventType::kState && event.number > 1)
     return fail(Code::kInvalidArgument, "a state's number is 0 or 1");
   const bool starts = event.type == format::EventType::kStreamStart;
-  if (auto open = check_open(starts); !open) return open;
+  const Stream stream = stream_.load(std::memory_order_relaxed);
+  if (stream == Stream::kClosed || (stream == Stream::kEnded && !starts)) return no_stream();
   if (event.type == format::EventType::kCaps) {
     if (auto applied = apply_burst_time(event.text); !applied) return applied;
   }
@@ -219,8 +212,15 @@ Result<void> ProducerCore::send(const format::Event& event) {
   using Kind = ring::Writer::MarkerKind;
   auto sent = writer_->publish_marker(queue, ends ? Kind::kEnd : sticky ? Kind::kBarrier : Kind::kPlain);
   if (!sent) return sent;
-  ended_ = ends || (ended_ && !starts);
+  Stream expected = stream;  // kClosed stays
+  stream_.compare_exchange_strong(expected, ends ? Stream::kEnded : Stream::kOpen, std::memory_order_relaxed);
   return {};
+}
+
+tl::unexpected<Error> ProducerCore::no_stream() const {
+  if (stream_.load(std::memory_order_relaxed) == Stream::kClosed)
+    return fail(Code::kInvalidArgument, "this producer is closed");
+  return fail(Code::kInvalidArgument, "the stream has ended; send a kStreamStart event to begin another");
 }
 
 void ProducerCore::remember(const format::Event& event) {

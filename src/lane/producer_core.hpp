@@ -80,6 +80,7 @@ class ProducerCore final : public ring::ControlOut,
     transport::SendQueue queue;
     ConsumerInfo info;
     bool going = false;  // its removal is under way; guarded by peers_mutex_
+    bool left = false;   // it takes no more, but holds frames; guarded by peers_mutex_
     base::UniqueFd pidfd;
     transport::Watch socket_watch;
     transport::Watch death_watch;
@@ -98,7 +99,7 @@ class ProducerCore final : public ring::ControlOut,
   [[nodiscard]] Result<ring::SlotRef> slot_for(std::size_t size);
   void fill(Loan& loan, const ring::SlotRef& slot);
   [[nodiscard]] Result<void> move_to_slot(Loan& loan, std::size_t size);
-  [[nodiscard]] Result<void> check_open(bool starts) const;
+  [[nodiscard]] tl::unexpected<Error> no_stream() const;
   [[nodiscard]] Result<void> apply_burst_time(const std::string& caps);
 
   // control messages; under the Writer's mutex
@@ -130,11 +131,12 @@ class ProducerCore final : public ring::ControlOut,
   transport::Monitor* monitor_ = nullptr;
   std::unique_ptr<ring::Writer> writer_;
   transport::SharedFd ring_fd_;
-  bool ended_ = false;  // the publishing thread's
+  enum class Stream : std::uint8_t { kOpen, kEnded, kClosed };
+  std::atomic<Stream> stream_{Stream::kOpen};  // the publishing thread's, but for close()
   std::atomic<bool> interrupted_{false};
   std::atomic<std::uint32_t> change_word_{0};  // futex: consumers came or went, or interrupt
   std::atomic<std::uint32_t> num_consumers_{0};
-  std::atomic<bool> closed_{false};
+  bool closed_ = false;  // guarded by peers_mutex_
   std::atomic<std::uint64_t> evictions_{0};
   std::atomic<std::uint64_t> copied_{0};
 

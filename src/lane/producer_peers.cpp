@@ -40,7 +40,8 @@ void ProducerCore::post(std::uint64_t number, std::uint64_t seq, wire::Message m
 }
 
 void ProducerCore::queue_to(Peer& peer, transport::OutgoingPtr message) {
-  if (peer.going) return;
+  // One that left reads nothing any more; its full queue would end the connection, and its holds with it.
+  if (peer.going || peer.left) return;
   auto pushed = peer.queue.push(std::move(message));
   if (!pushed) return evict(peer, Eviction::kWhenItGoes, "it doesn't read its control socket");
   auto flushed = peer.queue.flush(peer.socket);
@@ -224,6 +225,10 @@ void ProducerCore::on_peer(const PeerPtr& peer, std::uint32_t events) {
 bool ProducerCore::on_message(const PeerPtr& peer, transport::Received received) {
   auto decoded = wire::decode(received.bytes);
   if (decoded && std::holds_alternative<wire::Leave>(decoded->message)) {
+    {
+      const std::lock_guard lock(peers_mutex_);
+      peer->left = true;
+    }
     writer_->stop_gating(peer->id);
     return true;
   }
@@ -299,9 +304,10 @@ void ProducerCore::tell(const ConsumerInfo& info, bool joined, std::string_view 
 }
 
 void ProducerCore::close() noexcept {
+  stream_.store(Stream::kClosed, std::memory_order_relaxed);
   {
     const std::lock_guard lock(peers_mutex_);
-    if (closed_.exchange(true, std::memory_order_acq_rel)) return;
+    if (std::exchange(closed_, true)) return;
     callback_ = nullptr;
   }
   if (server_ == nullptr) return;  // create() failed half-way
@@ -321,6 +327,8 @@ void ProducerCore::close() noexcept {
     peer->death_watch.reset();
     writer_->remove_consumer(peer->id);
   }
+  // A callback may be at work for a peer that was out of the list already, and uses this object.
+  monitor_->call([] {});
   num_consumers_.store(0, std::memory_order_release);
   consumers_changed();
 }

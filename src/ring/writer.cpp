@@ -87,6 +87,9 @@ Result<SlotRef> Writer::loan(std::uint64_t size) {
   }
   if (!pool_.fits(size)) {
     reclaim();
+    // Only a frame of the new size could push the newest ones out, and it has no place before they are gone.
+    while (pool_.draining() && retire(kRetireAhead, Floor::kKeepLast) != 0) {
+    }
     if (auto ready = pool_.ensure(size, false); !ready) return tl::unexpected(ready.error());
   }
   auto slot = pool_.take_free();

@@ -94,9 +94,9 @@ class Writer {
   [[nodiscard]] std::uint32_t in_hands() const noexcept {
     return handed_.load(std::memory_order_relaxed) - taken_back_.load(std::memory_order_relaxed);
   }
-  /// A kept slot that is in the ring or still read.
+  /// A kept slot that is in the ring or still read, or that reclaimed() hasn't named yet.
   [[nodiscard]] bool is_published(std::uint16_t slot) const noexcept {
-    return kept_[slot].load(std::memory_order_relaxed) == Keep::kInRing;
+    return kept_[slot].load(std::memory_order_relaxed) != Keep::kNo;
   }
   /// Appends the kept slots that no consumer reads any more (they are loans again).
   void reclaimed(std::vector<std::uint16_t>& slots);
@@ -162,7 +162,11 @@ class Writer {
 
  private:
   using Lock = std::unique_lock<std::mutex>;
-  enum class Floor : std::uint8_t { kKeepNewest, kNone };
+  enum class Floor : std::uint8_t {
+    kKeepNewest,  // burst + history
+    kKeepLast,    // from any thread: the last frame may be half published
+    kNone,        // only from the publishing thread
+  };
   enum class Keep : std::uint8_t { kNo, kInRing, kReclaimed };  // of a slot whose owner goes on reading it
   static constexpr std::uint16_t kNoSlot = 0xffff;
   static constexpr std::uint64_t kNobody = ~std::uint64_t{0};

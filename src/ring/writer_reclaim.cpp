@@ -85,12 +85,13 @@ void Writer::reclaim() noexcept {
 
 std::uint32_t Writer::retire(std::uint32_t most, Floor floor) noexcept {
   const std::uint64_t head = head_.load(std::memory_order_acquire);
-  const std::uint64_t newest = std::uint64_t{burst_.load(std::memory_order_relaxed)} + settings_.sizes.history;
+  const std::uint64_t burst = burst_.load(std::memory_order_relaxed);
+  const std::uint64_t newest = floor == Floor::kKeepNewest ? burst + settings_.sizes.history : 1;
   const std::uint64_t first = oldest_.load(std::memory_order_relaxed);
   std::uint64_t seq = first;
   for (; seq - first < most && seq < head; ++seq) {
     // R0: the newest frames stay, so that a paused consumer that doesn't gate has the burst, too.
-    if (floor == Floor::kKeepNewest && frames_before(head) - frames_before(seq) <= newest) break;
+    if (floor != Floor::kNone && frames_before(head) - frames_before(seq) <= newest) break;
     if (gate_cursor_ <= seq) break;  // R1
     mark_retired(seq);
   }
@@ -164,6 +165,7 @@ void Writer::free_slot(std::uint16_t slot) noexcept {
 void Writer::reclaimed(std::vector<std::uint16_t>& slots) {
   const Lock lock(mutex_);
   reclaim();
+  for (const std::uint16_t slot : kept_free_) kept_[slot].store(Keep::kNo, std::memory_order_relaxed);
   slots.insert(slots.end(), kept_free_.begin(), kept_free_.end());
   kept_free_.clear();
 }
