@@ -348,6 +348,7 @@ TEST(ControlSocket, KnowsThePeersProcess) {
     const auto socket = ControlSocket::connect(temp / "cam0");
     if (!socket) return 1;
     connected.send();
+    if (socket->peer().pid != getppid()) return 3;  // the one that listens
     return end.wait() ? 0 : 2;
   });
   ASSERT_TRUE(connected.wait());
