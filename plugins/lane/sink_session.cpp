@@ -65,7 +65,8 @@ void SinkSession::remember(const format::Event& event) {
   if (!format::is_sticky(event.type)) return;
   using format::EventType;
   if (event.type == EventType::kStreamStart) {
-    std::erase_if(sticky_, [](const auto& old) { return old.type == EventType::kTag || old.type == EventType::kStreamStart; });
+    std::erase_if(sticky_,
+                  [](const auto& old) { return old.type == EventType::kTag || old.type == EventType::kStreamStart; });
     sticky_.insert(sticky_.begin(), event);
     return;
   }
@@ -83,10 +84,13 @@ void SinkSession::remember(const format::Event& event) {
 Result<void> SinkSession::set_caps(const GstCaps* caps) {
   const StringPtr text(gst_caps_to_string(caps));
   if (auto begun = begin_again(); !begun) return begun;
+  // The old caps' layout must not meet the new caps, not even at a consumer that joins in between.
+  if (layout_.planes != 0) {
+    if (auto sent = send(to_lane(VideoLayout{})); !sent) return sent;
+    layout_ = {};
+  }
   if (auto sent = slots_->producer().set_caps(text.get()); !sent) return sent;
-  format::Event event{.type = format::EventType::kCaps};
-  event.text = text.get();
-  remember(event);
+  remember(make_event(format::EventType::kCaps, text.get()));
   media_ = Media(caps);
   return {};
 }
@@ -110,8 +114,7 @@ Result<void> SinkSession::end() {
   return {};
 }
 
-void SinkSession::reset_stream() {
-  ready_ = false;
+void SinkSession::reset_clock() {
   base_time_.reset();
   request_latency();
 }
@@ -195,7 +198,8 @@ format::FrameInfo SinkSession::describe(GstBuffer* buffer, const GstSegment& seg
   return info;
 }
 
-// Bytes behind the last plane are padding of the allocator; without a layout of its own a frame has the size of its caps.
+// Bytes behind the last plane are padding of the allocator; without a layout of its own a frame has the size of its
+// caps.
 gsize SinkSession::payload_size(GstBuffer* buffer, const VideoLayout& layout) const {
   const gsize size = gst_buffer_get_size(buffer);
   if (!media_.is_video() || layout != media_.default_layout()) return size;
@@ -237,8 +241,7 @@ Result<Published> SinkSession::publish(GstBuffer* buffer, const GstSegment& segm
 }
 
 Result<Published> SinkSession::publish_copy(GstBuffer* buffer, Reason reason, const format::FrameInfo& info) {
-  const VideoLayout lane_layout =
-      media_.is_video() && layout_.planes == 0 ? media_.default_layout() : layout_;
+  const VideoLayout lane_layout = media_.is_video() && layout_.planes == 0 ? media_.default_layout() : layout_;
   const bool convert = media_.is_video() && media_.layout_of(buffer) != lane_layout;
   const gsize size = convert ? GST_VIDEO_INFO_SIZE(&media_.video()) : payload_size(buffer, lane_layout);
   auto loan = slots_->lend_to_sink(size);
@@ -263,8 +266,7 @@ bool SinkSession::is_packed_audio(GstBuffer* buffer) const {
 
 void SinkSession::copy_to_default(GstBuffer* buffer, std::byte* to, gsize size) const {
   if (media_.is_video()) {
-    const BufferPtr packed(
-        gst_buffer_new_wrapped_full(GST_MEMORY_FLAG_NO_SHARE, to, size, 0, size, nullptr, nullptr));
+    const BufferPtr packed(gst_buffer_new_wrapped_full(GST_MEMORY_FLAG_NO_SHARE, to, size, 0, size, nullptr, nullptr));
     GstVideoFrame from;
     GstVideoFrame into;
     if (!gst_video_frame_map(&from, &media_.video(), buffer, GST_MAP_READ)) return;
@@ -293,8 +295,8 @@ void SinkSession::add_stats(GstStructure* stats) const {
     copied += count;
     gst_structure_set(stats, kReasonFields[i], G_TYPE_UINT64, count, nullptr);
   }
-  gst_structure_set(stats, "in-place", G_TYPE_UINT64, in_place_.load(std::memory_order_relaxed), "copied", G_TYPE_UINT64,
-                    copied, nullptr);
+  gst_structure_set(stats, "in-place", G_TYPE_UINT64, in_place_.load(std::memory_order_relaxed), "copied",
+                    G_TYPE_UINT64, copied, nullptr);
 }
 
 }  // namespace framelane::gst

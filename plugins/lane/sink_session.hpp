@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: MIT
 #pragma once
 
-#include <gst/gst.h>
-
 #include <array>
 #include <atomic>
 #include <memory>
 #include <optional>
 #include <vector>
+
+#include <gst/gst.h>
 
 #include "lane/clock.hpp"
 #include "lane/enums.hpp"
@@ -25,6 +25,9 @@ struct SinkSettings {
   gint wait_for_consumers = -1;  ///< -1: one, unless upstream is live
 };
 
+/// The longest text of an event that a lane carries, bytes.
+inline constexpr std::size_t kMostText = std::size_t{8} << 20;
+
 /// What opening made of the settings: the lane, and the state of the stream that flows into it.
 ///
 /// Threads: the streaming thread; stats(), interrupt(), resume(), close(), request_latency() and slots() any.
@@ -36,8 +39,8 @@ class SinkSession {
   SinkSession(GstElement* element, const SinkSettings& settings, std::shared_ptr<Slots> slots);
   ~SinkSession();
 
-  /// A new run of the pipeline: what was sent before belongs to another stream.
-  void reset_stream();
+  /// The pipeline starts to play: it may have another clock and another latency. No frame flows meanwhile.
+  void reset_clock();
 
   [[nodiscard]] Result<void> send(format::Event event);
   [[nodiscard]] Result<void> set_caps(const GstCaps* caps);
@@ -75,11 +78,10 @@ class SinkSession {
   GstElement* const element_;
   const SinkSettings settings_;
   const std::shared_ptr<Slots> slots_;
-  const std::unique_ptr<GstAllocator, FreeWith<&gst_object_unref>> allocator_;
+  const AllocatorPtr allocator_;
 
   Media media_;
   VideoLayout layout_;  // as the lane knows it
-  bool layout_sent_ = false;
   BaseTime base_time_;
   std::vector<format::Event> sticky_;  // to begin again after an end of stream
   std::size_t resent_ = 0;

@@ -48,6 +48,7 @@ class ProducerCore final : public ring::ControlOut,
   [[nodiscard]] Result<void> send(const format::Event& event);
   [[nodiscard]] Result<void> wait_for_consumers(std::uint32_t count, std::int64_t deadline_ns);
   [[nodiscard]] Result<void> drain(std::int64_t deadline_ns) { return writer_->drain(deadline_ns); }
+  void set_leaky(Leaky leaky) noexcept;
   [[nodiscard]] std::uint32_t num_consumers() const noexcept { return num_consumers_.load(std::memory_order_acquire); }
   void interrupt() noexcept;
   void resume() noexcept;
@@ -122,6 +123,7 @@ class ProducerCore final : public ring::ControlOut,
   transport::Monitor* monitor_ = nullptr;
   std::unique_ptr<ring::Writer> writer_;
   transport::SharedFd ring_fd_;
+  std::atomic<Leaky> leaky_;
   bool ended_ = false;  // the publishing thread's
   std::atomic<bool> interrupted_{false};
   std::atomic<std::uint32_t> change_word_{0};  // futex: consumers came or went, or interrupt

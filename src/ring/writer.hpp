@@ -97,6 +97,7 @@ class Writer {
   /// Appends the kept slots that no consumer reads any more (they are loans again).
   void reclaimed(std::vector<std::uint16_t>& slots);
   [[nodiscard]] Result<void> set_burst(std::uint32_t burst);
+  void set_when_full(WhenFull policy) noexcept { when_full_.store(policy, std::memory_order_relaxed); }
 
   // --- publishing thread
   struct Outgoing {
@@ -220,6 +221,7 @@ class Writer {
   std::atomic<std::uint64_t> oldest_frames_{0};      // frames before it
   std::atomic<std::uint64_t> gate_frames_{kNobody};  // frames before the slowest gating cursor
   std::atomic<std::uint32_t> burst_{0};
+  std::atomic<WhenFull> when_full_;
   std::atomic<std::uint32_t> loans_{0};
   std::atomic<bool> interrupted_{false};
 
