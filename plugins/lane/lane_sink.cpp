@@ -175,19 +175,22 @@ GstFlowReturn LaneSink::until_done(Call call) {
   }
 }
 
+/// False: the stream stops here.
+bool LaneSink::forward(format::Event event) {
+  if (event.text.size() > kMostText) {
+    GST_WARNING_OBJECT(element_, "an event doesn't cross the lane: its text has %zu bytes", event.text.size());
+    return true;
+  }
+  session_->queue(std::move(event));
+  return until_done([&] { return session_->flush(); }) == GST_FLOW_OK;
+}
+
 gboolean LaneSink::event(GstEvent* event) {
-  if (const auto lane_event = to_lane(event)) {
-    GstFlowReturn flow = GST_FLOW_OK;
-    if (lane_event->text.size() > kMostText) {
-      GST_WARNING_OBJECT(element_, "%s doesn't cross the lane: its text has %zu bytes", GST_EVENT_TYPE_NAME(event),
-                         lane_event->text.size());
-    } else {
-      flow = until_done([&] { return session_->send(*lane_event); });
-    }
-    if (flow != GST_FLOW_OK) {
-      gst_event_unref(event);
-      return FALSE;
-    }
+  // A gap is a piece of the stream: wait_event() sends it when it is its turn.
+  auto crosses = GST_EVENT_TYPE(event) == GST_EVENT_GAP ? std::nullopt : to_lane(event);
+  if (crosses && !forward(std::move(*crosses))) {
+    gst_event_unref(event);
+    return FALSE;
   }
   return parent_class()->event(element_, event);
 }
@@ -203,7 +206,8 @@ gboolean LaneSink::set_caps(GstCaps* caps) {
         ("caps %" GST_PTR_FORMAT, static_cast<void*>(caps)));
     return FALSE;
   }
-  return until_done([&] { return session_->set_caps(caps); }) == GST_FLOW_OK;
+  const StringPtr text(gst_caps_to_string(caps));
+  return forward(make_event(format::EventType::kCaps, text.get())) ? TRUE : FALSE;
 }
 
 GstFlowReturn LaneSink::get_ready() {
@@ -214,10 +218,11 @@ GstFlowReturn LaneSink::get_ready() {
 
 GstFlowReturn LaneSink::wait_event(GstEvent* event) {
   GstFlowReturn flow = parent_class()->wait_event(element_, event);
-  if (flow != GST_FLOW_OK || GST_EVENT_TYPE(event) != GST_EVENT_EOS) return flow;
-  flow = get_ready();
+  if (flow == GST_FLOW_OK) flow = get_ready();
   if (flow != GST_FLOW_OK) return flow;
-  return until_done([&] { return session_->end(); });
+  if (GST_EVENT_TYPE(event) == GST_EVENT_EOS) return until_done([&] { return session_->end(); });
+  if (auto gap = to_lane(event)) return forward(std::move(*gap)) ? GST_FLOW_OK : GST_FLOW_FLUSHING;
+  return GST_FLOW_OK;
 }
 
 GstFlowReturn LaneSink::render(GstBuffer* buffer) {

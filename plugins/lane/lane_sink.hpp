@@ -51,6 +51,7 @@ class LaneSink {
   [[nodiscard]] bool open();
   void close();
   [[nodiscard]] std::shared_ptr<SinkSession> session() const;
+  [[nodiscard]] bool forward(format::Event event);
   [[nodiscard]] GstFlowReturn get_ready();
   template <class Call>
   [[nodiscard]] GstFlowReturn until_done(Call call);

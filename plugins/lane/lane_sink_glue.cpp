@@ -78,7 +78,7 @@ void base_instance_init(GTypeInstance* instance, gpointer klass) {
 
 GType base_type() {
   static const GType type =
-      g_type_register_static_simple(GST_TYPE_BASE_SINK, "FramelaneSink", sizeof(SinkClass), base_class_init,
+      g_type_register_static_simple(GST_TYPE_BASE_SINK, "GstLaneBaseSink", sizeof(SinkClass), base_class_init,
                                     sizeof(SinkInstance), base_instance_init, G_TYPE_FLAG_ABSTRACT);
   return type;
 }
@@ -116,8 +116,8 @@ GType final_type(const char* name, bool shm_only) {
 LaneSink& LaneSink::of(void* object) { return *static_cast<SinkInstance*>(object)->impl; }
 
 bool register_sinks(GstPlugin* plugin) {
-  static const GType lane = final_type("FramelaneLaneSink", false);
-  static const GType ring = final_type("FramelaneShmRingSink", true);
+  static const GType lane = final_type("GstLaneSink", false);
+  static const GType ring = final_type("GstShmRingSink", true);
   // The look-up by URI takes the first handler whatever its rank, so there must be only one.
   static const GInterfaceInfo uri = {uri_init, nullptr, nullptr};
   g_type_add_interface_static(lane, GST_TYPE_URI_HANDLER, &uri);

@@ -71,7 +71,7 @@ void base_instance_init(GTypeInstance* instance, gpointer klass) {
 
 GType base_type() {
   static const GType type =
-      g_type_register_static_simple(GST_TYPE_PUSH_SRC, "FramelaneSrc", sizeof(SrcClass), base_class_init,
+      g_type_register_static_simple(GST_TYPE_PUSH_SRC, "GstLaneBaseSrc", sizeof(SrcClass), base_class_init,
                                     sizeof(SrcInstance), base_instance_init, G_TYPE_FLAG_ABSTRACT);
   return type;
 }
@@ -108,8 +108,8 @@ GType final_type(const char* name, bool shm_only) {
 LaneSrc& LaneSrc::of(void* object) { return *static_cast<SrcInstance*>(object)->impl; }
 
 bool register_sources(GstPlugin* plugin) {
-  static const GType lane = final_type("FramelaneLaneSrc", false);
-  static const GType ring = final_type("FramelaneShmRingSrc", true);
+  static const GType lane = final_type("GstLaneSrc", false);
+  static const GType ring = final_type("GstShmRingSrc", true);
   // The look-up by URI takes the first handler whatever its rank, so there must be only one.
   static const GInterfaceInfo uri = {uri_init, nullptr, nullptr};
   g_type_add_interface_static(lane, GST_TYPE_URI_HANDLER, &uri);

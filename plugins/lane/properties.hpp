@@ -141,7 +141,7 @@ void add_common(PropertyTable<Element>& rows) {
        "source's"},
       1, 1024, [](auto& s) -> auto& { return s.api.max_held; }));
   rows.push_back(bytes_property<Element>(
-      {"max-frame-size", "Largest frame", "Largest frame that is accepted (bytes)"}, 1, G_MAXUINT32,
+      {"max-frame-size", "Largest frame", "Largest frame that is accepted (bytes)"}, 1, guint64{1} << 30,
       [](auto& s) -> auto& { return s.api.max_frame_size; }));
   rows.push_back(choice_property<Element>(
       {"spin", "Spin", "How a waiting side spends the time before it sleeps"}, spin_type(),

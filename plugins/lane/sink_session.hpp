@@ -3,6 +3,7 @@
 
 #include <array>
 #include <atomic>
+#include <deque>
 #include <memory>
 #include <optional>
 #include <vector>
@@ -42,8 +43,10 @@ class SinkSession {
   /// The pipeline starts to play: it may have another clock and another latency. No frame flows meanwhile.
   void reset_clock();
 
-  [[nodiscard]] Result<void> send(format::Event event);
-  [[nodiscard]] Result<void> set_caps(const GstCaps* caps);
+  /// Events go out in order, but not before the consumers are there that get_ready() waits for: they miss nothing.
+  void queue(format::Event event) { queued_.push_back(std::move(event)); }
+  /// Sends what is queued, once get_ready() has succeeded.
+  [[nodiscard]] Result<void> flush();
   [[nodiscard]] Result<Published> publish(GstBuffer* buffer, const GstSegment& segment);
   [[nodiscard]] Result<void> end();
 
@@ -64,11 +67,13 @@ class SinkSession {
   using Reason = Slots::Reason;
   static constexpr auto kReasons = static_cast<std::size_t>(Reason::kCount);
 
+  [[nodiscard]] Result<void> send(const format::Event& event);
+  [[nodiscard]] Result<void> clear_layout();
   [[nodiscard]] Result<void> begin_again();
   void remember(const format::Event& event);
   [[nodiscard]] Result<void> send_layout(const VideoLayout& layout);
-  [[nodiscard]] Result<void> update_latency(GstPad* sinkpad, std::optional<GstClockTime> configured_latency);
-  void decide_leaky();
+  [[nodiscard]] Latency ask_upstream(GstPad* sinkpad, std::optional<GstClockTime> configured_latency) const;
+  void decide_leaky(bool live);
   [[nodiscard]] format::FrameInfo describe(GstBuffer* buffer, const GstSegment& segment);
   [[nodiscard]] Result<Published> publish_copy(GstBuffer* buffer, Reason reason, const format::FrameInfo& info);
   [[nodiscard]] gsize payload_size(GstBuffer* buffer, const VideoLayout& layout) const;
@@ -83,12 +88,13 @@ class SinkSession {
   Media media_;
   VideoLayout layout_;  // as the lane knows it
   BaseTime base_time_;
+  std::deque<format::Event> queued_;
   std::vector<format::Event> sticky_;  // to begin again after an end of stream
   std::size_t resent_ = 0;
   bool ended_ = false;
   bool ready_ = false;
-  bool lost_ = false;  // the next frame doesn't follow its predecessor
-  Latency latency_;
+  bool lost_ = false;               // the next frame doesn't follow its predecessor
+  std::optional<Latency> latency_;  // as the lane knows it
   std::atomic<bool> latency_stale_{true};
 
   std::atomic<std::uint64_t> in_place_{0};

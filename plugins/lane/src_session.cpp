@@ -67,6 +67,7 @@ Outcome SrcSession::on_event(const format::Event& event) {
       const auto segment = to_gst(event.segment);
       if (!segment) return failed(segment.error());
       timeline_.set_segment(*segment);
+      segment_waits_ = true;
       return {};
     }
     case EventType::kEndOfStream:
@@ -170,7 +171,7 @@ void SrcSession::push_event(EventPtr event) {
 
 void SrcSession::push_in_order(EventPtr event) {
   // The segment waits for the first frame, which says where it lies in time; what follows it waits, too.
-  if (timeline_.pending()) {
+  if (segment_waits_) {
     deferred_.push_back(std::move(event));
   } else {
     push_event(std::move(event));
@@ -185,6 +186,7 @@ void SrcSession::push_segment(const GstSegment& segment) {
   push_event(EventPtr(gst_event_new_segment(&segment)));
   for (EventPtr& event : deferred_) push_event(std::move(event));
   deferred_.clear();
+  segment_waits_ = false;
 }
 
 void SrcSession::flush_pending() {

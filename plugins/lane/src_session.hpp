@@ -94,7 +94,8 @@ class SrcSession {
   gsize needed_ = 0;    // bytes of a raw video frame
   bool video_meta_ok_ = false;
 
-  std::vector<EventPtr> deferred_;  // behind a segment that waits for the first frame
+  bool segment_waits_ = false;      // for the first frame
+  std::vector<EventPtr> deferred_;  // behind that segment
   bool stream_started_ = false;
   bool pushing_ = false;
   bool counted_ = false;
