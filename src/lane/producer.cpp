@@ -93,6 +93,7 @@ Result<void> Producer::wait_for_consumers(std::uint32_t count, std::chrono::nano
 }
 
 Result<void> Producer::drain(std::chrono::nanoseconds timeout) { return core_->drain(base::deadline_after(timeout)); }
+void Producer::set_leaky(Leaky leaky) noexcept { core_->set_leaky(leaky); }
 std::uint32_t Producer::num_consumers() const noexcept { return core_->num_consumers(); }
 void Producer::interrupt() noexcept { core_->interrupt(); }
 void Producer::resume() noexcept { core_->resume(); }

@@ -69,7 +69,7 @@ Result<std::shared_ptr<ProducerCore>> ProducerCore::create(ProducerSettings sett
 }
 
 ProducerCore::ProducerCore(ProducerSettings settings, std::string descriptor)
-    : settings_(std::move(settings)), descriptor_(std::move(descriptor)) {}
+    : settings_(std::move(settings)), descriptor_(std::move(descriptor)), leaky_(settings_.leaky) {}
 
 ProducerCore::~ProducerCore() { close(); }
 
@@ -94,7 +94,7 @@ Result<ring::SlotRef> ProducerCore::slot_for(std::size_t size) {
     auto slot = writer_->loan(size);
     if (slot || slot.error().code != Code::kFull || !writer_->draining()) return slot;
     // Frames of two older sizes are still being read: like a full ring, this waits and then gives up.
-    if (settings_.leaky != Leaky::kNo) return slot;
+    if (leaky_.load(std::memory_order_relaxed) != Leaky::kNo) return slot;
     if (interrupted_.load(std::memory_order_seq_cst)) return fail(Code::kInterrupted);
     const std::int64_t now = base::monotonic_ns();
     if (deadline == 0) deadline = base::deadline_after(settings_.full_timeout);
@@ -251,6 +251,11 @@ Result<void> ProducerCore::wait_for_consumers(std::uint32_t count, std::int64_t 
       return fail(Code::kTimeout, "fewer than " + std::to_string(count) + " consumers came in time");
     base::futex_wait(change_word_, word, deadline_ns);
   }
+}
+
+void ProducerCore::set_leaky(Leaky leaky) noexcept {
+  leaky_.store(leaky, std::memory_order_relaxed);
+  writer_->set_when_full(when_full(leaky));
 }
 
 void ProducerCore::interrupt() noexcept {

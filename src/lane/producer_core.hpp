@@ -50,6 +50,7 @@ class ProducerCore final : public ring::ControlOut,
   [[nodiscard]] Result<void> send(const format::Event& event);
   [[nodiscard]] Result<void> wait_for_consumers(std::uint32_t count, std::int64_t deadline_ns);
   [[nodiscard]] Result<void> drain(std::int64_t deadline_ns) { return writer_->drain(deadline_ns); }
+  void set_leaky(Leaky leaky) noexcept;
   [[nodiscard]] std::uint32_t num_consumers() const noexcept { return num_consumers_.load(std::memory_order_acquire); }
   void interrupt() noexcept;
   void resume() noexcept;
@@ -133,6 +134,7 @@ class ProducerCore final : public ring::ControlOut,
   transport::SharedFd ring_fd_;
   enum class Stream : std::uint8_t { kOpen, kEnded, kClosed };
   std::atomic<Stream> stream_{Stream::kOpen};  // the publishing thread's, but for close()
+  std::atomic<Leaky> leaky_;
   std::atomic<bool> interrupted_{false};
   std::atomic<std::uint32_t> change_word_{0};  // futex: consumers came or went, or interrupt
   std::atomic<std::uint32_t> num_consumers_{0};

@@ -54,6 +54,7 @@ Writer::Writer(WriterSettings settings, memory::SealedMemory memory, ControlOut&
       header_(reinterpret_cast<RingHeader*>(memory_.mapping.data())),
       entries_(reinterpret_cast<Entry*>(memory_.mapping.data() + kEntriesOffset)),
       mask_(header_->entry_count - 1),
+      when_full_(settings_.when_full),
       pool_(settings_.name, settings_.sizes, settings_.max_frame_size, settings_.allow_unsealed),
       spinner_(settings_.spin, settings_.spin_budget) {
   // The first number is E, so that the zeroes of a new ring are older than anything that is expected.
@@ -265,12 +266,13 @@ Result<bool> Writer::make_room(bool may_block) {
   }
   std::int64_t deadline = 0;
   for (;;) {
+    const WhenFull policy = when_full_.load(std::memory_order_relaxed);
     refresh_cursors();
     const std::uint32_t retired = retire(kRetireAhead, has_entry_room() ? Floor::kKeepNewest : Floor::kNone);
     if (has_entry_room() && has_frame_room()) return true;
     if (retired != 0) continue;  // a smaller burst can leave more than one turn's worth
-    if (settings_.when_full == WhenFull::kDropNew) return false;
-    if (settings_.when_full == WhenFull::kPassOver) {
+    if (policy == WhenFull::kDropNew) return false;
+    if (policy == WhenFull::kPassOver) {
       pass_over_one();
       continue;
     }

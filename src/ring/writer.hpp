@@ -101,6 +101,7 @@ class Writer {
   /// Appends the kept slots that no consumer reads any more (they are loans again).
   void reclaimed(std::vector<std::uint16_t>& slots);
   [[nodiscard]] Result<void> set_burst(std::uint32_t burst);
+  void set_when_full(WhenFull policy) noexcept { when_full_.store(policy, std::memory_order_relaxed); }
 
   // --- publishing thread
   struct Outgoing {
@@ -240,6 +241,7 @@ class Writer {
   std::atomic<std::uint32_t> published_{0};   // the publishing thread's
   std::atomic<std::uint32_t> handed_{0};      // under the mutex: slots given into an owner's hands
   std::atomic<std::uint32_t> taken_back_{0};  // the publishing thread's: published and not kept
+  std::atomic<WhenFull> when_full_;
   std::atomic<bool> interrupted_{false};
 
   mutable std::mutex mutex_;  // the reclaim mutex: never held across a wait

@@ -142,6 +142,9 @@ class Producer {
   [[nodiscard]] Result<void> drain(std::chrono::nanoseconds timeout);
   [[nodiscard]] std::uint32_t num_consumers() const noexcept;
 
+  /// Another policy for a full ring, from the next frame on. Any thread.
+  void set_leaky(Leaky leaky) noexcept;
+
   /// Makes every wait return kInterrupted, now and until resume().
   void interrupt() noexcept;
   void resume() noexcept;
