@@ -12,7 +12,7 @@ installed_now() {
 configure() {
   local tree=$1 wanted_config mode=()
   shift
-  wanted_config=$(printf '%s\n' "$@" "${CXX:-}" && installed_now)
+  wanted_config=$(printf '%s\n' "$@" && installed_now)
   if [ -f "$tree/build.ninja" ]; then
     [ "$wanted_config" != "$(cat "$tree/quickstart-config" 2>/dev/null)" ] || return 0
     mode=(--reconfigure)

@@ -23,7 +23,7 @@ progress() {
     status=0
     IFS= read -r -t 5 line || status=$?
     if ((status == 0)); then last=$line; elif ((status <= 128)); then return 0; fi
-    if ((SECONDS - shown >= 5)); then
+    if ((SECONDS - shown >= (SECONDS - start < 60 ? 5 : 15))); then
       printf '   %4d s  %.100s\n' $((SECONDS - start)) "$last"
       shown=$SECONDS
     fi

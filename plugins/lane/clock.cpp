@@ -38,9 +38,8 @@ std::optional<std::int64_t> BaseTime::get(GstElement* element) {
   const bool has_clock = GST_ELEMENT_CLOCK(element) != nullptr && GST_CLOCK_TIME_IS_VALID(element->base_time);
   const auto base = static_cast<std::int64_t>(element->base_time);
   const bool known = has_clock && GST_ELEMENT_CLOCK(element) == sampled_clock_;
-  const ObjectPtr clock(has_clock && (!known || offset_ns_ != 0)
-                            ? GST_OBJECT_CAST(gst_object_ref(GST_ELEMENT_CLOCK(element)))
-                            : nullptr);
+  const ObjectPtr clock(
+      has_clock && (!known || offset_ns_ != 0) ? GST_OBJECT_CAST(gst_object_ref(GST_ELEMENT_CLOCK(element))) : nullptr);
   GST_OBJECT_UNLOCK(element);
   if (!has_clock) return std::nullopt;
   if (known && offset_ns_ == 0) return base;

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT
 #pragma once
 
-#include <gst/gst.h>
-
 #include <cstdint>
 #include <optional>
+
+#include <gst/gst.h>
 
 namespace framelane::gst {
 

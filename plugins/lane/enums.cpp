@@ -33,11 +33,10 @@ GType mode_type() {
 }
 
 GType spin_type() {
-  static const GEnumValue values[] = {
-      {value_of(Spin::kAdaptive), "a spin within spin-budget, then sleep", "adaptive"},
-      {value_of(Spin::kBusy), "never sleeps: lowest latency, one whole CPU", "busy"},
-      {value_of(Spin::kOff), "sleeps at once", "off"},
-      {0, nullptr, nullptr}};
+  static const GEnumValue values[] = {{value_of(Spin::kAdaptive), "a spin within spin-budget, then sleep", "adaptive"},
+                                      {value_of(Spin::kBusy), "never sleeps: lowest latency, one whole CPU", "busy"},
+                                      {value_of(Spin::kOff), "sleeps at once", "off"},
+                                      {0, nullptr, nullptr}};
   static const GType type = g_enum_register_static("FramelaneSpin", values);
   return type;
 }

@@ -33,7 +33,7 @@ guint local_group(std::uint32_t lane_group) {
 }
 
 format::Event stream_start(GstEvent* event) {
-  format::Event result{.type = EventType::kStreamStart};
+  format::Event result = make_event(EventType::kStreamStart);
   const char* id = nullptr;
   GstStreamFlags flags = GST_STREAM_FLAG_NONE;
   guint group = 0;
@@ -49,10 +49,7 @@ format::Event tag(GstEvent* event) {
   GstTagList* tags = nullptr;
   gst_event_parse_tag(event, &tags);
   const StringPtr text(gst_tag_list_to_string(tags));
-  format::Event result{.type = EventType::kTag};
-  result.number = static_cast<std::uint32_t>(gst_tag_list_get_scope(tags));
-  result.text = text.get();
-  return result;
+  return make_event(EventType::kTag, text.get(), static_cast<std::uint32_t>(gst_tag_list_get_scope(tags)));
 }
 
 std::optional<format::Event> custom(GstEvent* event, CustomKind kind) {
@@ -64,10 +61,7 @@ std::optional<format::Event> custom(GstEvent* event, CustomKind kind) {
     GST_WARNING("%s doesn't cross the lane: it has no text form", GST_EVENT_TYPE_NAME(event));
     return std::nullopt;
   }
-  format::Event result{.type = EventType::kCustom};
-  result.number = static_cast<std::uint32_t>(kind);
-  result.text = text.get();
-  return result;
+  return make_event(EventType::kCustom, text.get(), static_cast<std::uint32_t>(kind));
 }
 
 Result<EventPtr> tag_event(const format::Event& event) {
@@ -82,7 +76,8 @@ Result<EventPtr> custom_event(const format::Event& event) {
   GstStructure* structure = gst_structure_from_string(event.text.c_str(), nullptr);
   if (structure == nullptr) return fail(Code::kProtocol, "the producer sent an event that can't be read");
   GstEventType type = GST_EVENT_CUSTOM_DOWNSTREAM;
-  if (event.number == static_cast<std::uint32_t>(CustomKind::kDownstreamSticky)) type = GST_EVENT_CUSTOM_DOWNSTREAM_STICKY;
+  if (event.number == static_cast<std::uint32_t>(CustomKind::kDownstreamSticky))
+    type = GST_EVENT_CUSTOM_DOWNSTREAM_STICKY;
   if (event.number == static_cast<std::uint32_t>(CustomKind::kBoth)) type = GST_EVENT_CUSTOM_BOTH;
   return EventPtr(gst_event_new_custom(type, structure));
 }
@@ -96,6 +91,14 @@ EventPtr stream_start_event(const format::Event& event) {
 
 }  // namespace
 
+format::Event make_event(format::EventType type, std::string text, std::uint32_t number) {
+  format::Event event;
+  event.type = type;
+  event.text = std::move(text);
+  event.number = number;
+  return event;
+}
+
 std::optional<format::Event> to_lane(GstEvent* event) {
   switch (GST_EVENT_TYPE(event)) {
     case GST_EVENT_STREAM_START:
@@ -103,14 +106,14 @@ std::optional<format::Event> to_lane(GstEvent* event) {
     case GST_EVENT_SEGMENT: {
       const GstSegment* segment = nullptr;
       gst_event_parse_segment(event, &segment);
-      format::Event result{.type = EventType::kSegment};
+      format::Event result = make_event(EventType::kSegment);
       result.segment = to_lane(*segment);
       return result;
     }
     case GST_EVENT_TAG:
       return tag(event);
     case GST_EVENT_GAP: {
-      format::Event result{.type = EventType::kGap};
+      format::Event result = make_event(EventType::kGap);
       gst_event_parse_gap(event, &result.pts, &result.duration);
       return result;
     }
@@ -183,13 +186,11 @@ Result<GstSegment> to_gst(const format::Segment& segment_untrusted) {
 }
 
 format::Event to_lane(const Latency& latency) {
-  const StructurePtr structure(gst_structure_new("framelane-latency", "live", G_TYPE_BOOLEAN, gboolean{latency.live}, "min",
-                                                 G_TYPE_UINT64, latency.min, "max", G_TYPE_UINT64, latency.max, nullptr));
+  const StructurePtr structure(gst_structure_new("framelane-latency", "live", G_TYPE_BOOLEAN, gboolean{latency.live},
+                                                 "min", G_TYPE_UINT64, latency.min, "max", G_TYPE_UINT64, latency.max,
+                                                 nullptr));
   const StringPtr text(gst_structure_to_string(structure.get()));
-  format::Event result{.type = EventType::kState};
-  result.number = static_cast<std::uint32_t>(StateKind::kLatency);
-  result.text = text.get();
-  return result;
+  return make_event(EventType::kState, text.get(), static_cast<std::uint32_t>(StateKind::kLatency));
 }
 
 Result<Latency> latency_of(const format::Event& event) {
@@ -201,7 +202,8 @@ Result<Latency> latency_of(const format::Event& event) {
     return fail(Code::kProtocol, "the producer sent a latency that can't be read");
   }
   latency.live = live != FALSE;
-  if (!GST_CLOCK_TIME_IS_VALID(latency.min)) return fail(Code::kProtocol, "the producer sent a latency without a minimum");
+  if (!GST_CLOCK_TIME_IS_VALID(latency.min))
+    return fail(Code::kProtocol, "the producer sent a latency without a minimum");
   return latency;
 }
 

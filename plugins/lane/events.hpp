@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: MIT
 #pragma once
 
-#include <gst/gst.h>
-
 #include <optional>
+#include <string>
+
+#include <gst/gst.h>
 
 #include "framelane/base/result.hpp"
 #include "framelane/format/event.hpp"
+
 #include "lane/gst_ptr.hpp"
 
 // GStreamer's events in a lane, both directions: what one end writes, the other reads here.
@@ -24,6 +26,9 @@ enum class CustomKind : std::uint32_t {
   kDownstreamSticky = 2,  ///< GST_EVENT_CUSTOM_DOWNSTREAM_STICKY
   kBoth = 3,              ///< GST_EVENT_CUSTOM_BOTH
 };
+
+/// An event of this type and text.
+[[nodiscard]] format::Event make_event(format::EventType type, std::string text = {}, std::uint32_t number = 0);
 
 /// The lane's event for a serialised event of the producer's pipeline; empty if this kind doesn't cross. Caps and EOS
 /// are not made here: the sink sends them by the calls that the lane has for them.

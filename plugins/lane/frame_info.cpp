@@ -4,7 +4,8 @@
 namespace framelane::gst {
 namespace {
 
-// The lane's numbers are its own, so that they don't depend on GStreamer's. SYNC_AFTER has no place among the public ones.
+// The lane's numbers are its own, so that they don't depend on GStreamer's. SYNC_AFTER has no place among the public
+// ones.
 constexpr std::uint32_t kSyncAfter = 1u << 18;
 
 struct Flag {
@@ -13,12 +14,18 @@ struct Flag {
 };
 
 constexpr Flag kFlags[] = {
-    {GST_BUFFER_FLAG_DISCONT, format::kDiscont},         {GST_BUFFER_FLAG_DELTA_UNIT, format::kDeltaUnit},
-    {GST_BUFFER_FLAG_HEADER, format::kHeader},           {GST_BUFFER_FLAG_GAP, format::kGap},
-    {GST_BUFFER_FLAG_CORRUPTED, format::kCorrupted},     {GST_BUFFER_FLAG_MARKER, format::kMarker},
-    {GST_BUFFER_FLAG_DROPPABLE, format::kDroppable},     {GST_BUFFER_FLAG_RESYNC, format::kResync},
-    {GST_BUFFER_FLAG_DECODE_ONLY, format::kDecodeOnly},  {GST_BUFFER_FLAG_LIVE, format::kLive},
-    {GST_BUFFER_FLAG_NON_DROPPABLE, format::kNonDroppable}, {GST_BUFFER_FLAG_SYNC_AFTER, kSyncAfter},
+    {GST_BUFFER_FLAG_DISCONT, format::kDiscont},
+    {GST_BUFFER_FLAG_DELTA_UNIT, format::kDeltaUnit},
+    {GST_BUFFER_FLAG_HEADER, format::kHeader},
+    {GST_BUFFER_FLAG_GAP, format::kGap},
+    {GST_BUFFER_FLAG_CORRUPTED, format::kCorrupted},
+    {GST_BUFFER_FLAG_MARKER, format::kMarker},
+    {GST_BUFFER_FLAG_DROPPABLE, format::kDroppable},
+    {GST_BUFFER_FLAG_RESYNC, format::kResync},
+    {GST_BUFFER_FLAG_DECODE_ONLY, format::kDecodeOnly},
+    {GST_BUFFER_FLAG_LIVE, format::kLive},
+    {GST_BUFFER_FLAG_NON_DROPPABLE, format::kNonDroppable},
+    {GST_BUFFER_FLAG_SYNC_AFTER, kSyncAfter},
 };
 
 // "None" is the same number on both sides, so times and offsets are copied as they are.

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: MIT
 #pragma once
 
-#include <gst/gst.h>
-
 #include <cstddef>
 #include <memory>
 #include <variant>
+
+#include <gst/gst.h>
 
 #include "framelane/lane/frame.hpp"
 #include "framelane/lane/producer.hpp"

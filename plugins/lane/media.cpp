@@ -71,8 +71,8 @@ gsize Media::row_bytes(guint plane) const {
   const gint pixel_stride = GST_VIDEO_FORMAT_INFO_PSTRIDE(info, components[0]);
   // Formats that pack pixels into words (v210) have none.
   if (pixel_stride == 0) return static_cast<gsize>(std::abs(video_->stride[plane]));
-  return static_cast<gsize>(
-      GST_VIDEO_FORMAT_INFO_SCALE_WIDTH(info, components[0], GST_VIDEO_INFO_WIDTH(&*video_)) * pixel_stride);
+  return static_cast<gsize>(GST_VIDEO_FORMAT_INFO_SCALE_WIDTH(info, components[0], GST_VIDEO_INFO_WIDTH(&*video_)) *
+                            pixel_stride);
 }
 
 gsize Media::needed(const VideoLayout& layout) const {
@@ -96,7 +96,8 @@ bool Media::can_send(const VideoLayout& layout) const {
   // Strides of tiled formats count tiles, negative ones walk towards the frame's start: not worth a rule on both sides.
   if (GST_VIDEO_FORMAT_INFO_IS_TILED(video_->finfo)) return false;
   return layout.planes == default_layout_.planes &&
-         std::all_of(layout.stride.begin(), layout.stride.begin() + layout.planes, [](gint stride) { return stride > 0; });
+         std::all_of(layout.stride.begin(), layout.stride.begin() + layout.planes,
+                     [](gint stride) { return stride > 0; });
 }
 
 GstVideoInfo Media::with_layout(const VideoLayout& layout) const {
@@ -132,17 +133,15 @@ format::Event to_lane(const VideoLayout& layout) {
   append(structure.get(), "offset", G_TYPE_UINT64, layout);
   append(structure.get(), "stride", G_TYPE_INT, layout);
   const StringPtr text(gst_structure_to_string(structure.get()));
-  format::Event event{.type = format::EventType::kState};
-  event.number = static_cast<std::uint32_t>(StateKind::kLayout);
-  event.text = text.get();
-  return event;
+  return make_event(format::EventType::kState, text.get(), static_cast<std::uint32_t>(StateKind::kLayout));
 }
 
 Result<VideoLayout> layout_of(const format::Event& event) {
   const StructurePtr structure(gst_structure_from_string(event.text.c_str(), nullptr));
   const GValue* offsets = structure == nullptr ? nullptr : list_of(structure.get(), "offset", G_TYPE_UINT64);
   const GValue* strides = structure == nullptr ? nullptr : list_of(structure.get(), "stride", G_TYPE_INT);
-  if (offsets == nullptr || strides == nullptr || gst_value_array_get_size(offsets) != gst_value_array_get_size(strides)) {
+  if (offsets == nullptr || strides == nullptr ||
+      gst_value_array_get_size(offsets) != gst_value_array_get_size(strides)) {
     return fail(Code::kProtocol, "the producer sent a video layout that can't be read");
   }
   VideoLayout layout;

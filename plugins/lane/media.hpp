@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: MIT
 #pragma once
 
-#include <gst/audio/audio.h>
-#include <gst/gst.h>
-#include <gst/video/video.h>
-
 #include <array>
 #include <optional>
 #include <string>
+
+#include <gst/audio/audio.h>
+#include <gst/gst.h>
+#include <gst/video/video.h>
 
 #include "framelane/base/result.hpp"
 #include "framelane/format/event.hpp"

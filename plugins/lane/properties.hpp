@@ -1,15 +1,16 @@
 // SPDX-License-Identifier: MIT
 #pragma once
 
-#include <gst/gst.h>
-
 #include <chrono>
 #include <functional>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include <gst/gst.h>
+
 #include "framelane/lane/settings.hpp"
+
 #include "lane/enums.hpp"
 
 // An element's properties are a table: each row describes one property and says where its value lives. Properties that
@@ -50,16 +51,17 @@ template <class Element, class Access>
 Property<Element> text_property(Words words, Access access) {
   typename Element::Settings defaults;
   const std::string& initial = access(defaults);
-  return {g_param_spec_string(words.name, words.nick, words.blurb, initial.empty() ? nullptr : initial.c_str(), kSettable),
-          [access](auto& settings, const GValue* value) {
-            const char* text = g_value_get_string(value);
-            access(settings) = text == nullptr ? "" : text;
-          },
-          [access](const auto& settings, GValue* value) {
-            const std::string& text = access(settings);
-            g_value_set_string(value, text.empty() ? nullptr : text.c_str());
-          },
-          {}};
+  return {
+      g_param_spec_string(words.name, words.nick, words.blurb, initial.empty() ? nullptr : initial.c_str(), kSettable),
+      [access](auto& settings, const GValue* value) {
+        const char* text = g_value_get_string(value);
+        access(settings) = text == nullptr ? "" : text;
+      },
+      [access](const auto& settings, GValue* value) {
+        const std::string& text = access(settings);
+        g_value_set_string(value, text.empty() ? nullptr : text.c_str());
+      },
+      {}};
 }
 
 template <class Element, class Access>
@@ -85,7 +87,8 @@ Property<Element> bytes_property(Words words, guint64 min, guint64 max, Access a
 template <class Element, class Access>
 Property<Element> time_property(Words words, Access access) {
   typename Element::Settings defaults;
-  return {g_param_spec_uint64(words.name, words.nick, words.blurb, 0, G_MAXUINT64, to_gst_time(access(defaults)), kSettable),
+  return {g_param_spec_uint64(words.name, words.nick, words.blurb, 0, G_MAXUINT64, to_gst_time(access(defaults)),
+                              kSettable),
           [access](auto& settings, const GValue* value) { access(settings) = to_duration(g_value_get_uint64(value)); },
           [access](const auto& settings, GValue* value) { g_value_set_uint64(value, to_gst_time(access(settings))); },
           {}};
@@ -113,10 +116,11 @@ template <class Element, class Access>
 Property<Element> choice_property(Words words, GType type, Access access) {
   typename Element::Settings defaults;
   using Enum = std::remove_cvref_t<decltype(access(defaults))>;
-  return {g_param_spec_enum(words.name, words.nick, words.blurb, type, static_cast<gint>(access(defaults)), kSettable),
-          [access](auto& settings, const GValue* value) { access(settings) = static_cast<Enum>(g_value_get_enum(value)); },
-          [access](const auto& settings, GValue* value) { g_value_set_enum(value, static_cast<gint>(access(settings))); },
-          {}};
+  return {
+      g_param_spec_enum(words.name, words.nick, words.blurb, type, static_cast<gint>(access(defaults)), kSettable),
+      [access](auto& settings, const GValue* value) { access(settings) = static_cast<Enum>(g_value_get_enum(value)); },
+      [access](const auto& settings, GValue* value) { g_value_set_enum(value, static_cast<gint>(access(settings))); },
+      {}};
 }
 
 template <class Element, class Show>
@@ -128,21 +132,26 @@ Property<Element> state_property(GParamSpec* spec, Show show) {
 template <class Element>
 void add_common(PropertyTable<Element>& rows) {
   rows.push_back(text_property<Element>(
-      {"lane", "Lane", "Name or descriptor of the lane, for example cam0 or lane.shm:///run/user/1000/framelane/cam0; required"},
+      {"lane", "Lane",
+       "Name or descriptor of the lane, for example cam0 or lane.shm:///run/user/1000/framelane/cam0; required"},
       [](auto& s) -> auto& { return s.api.lane; }));
   rows.push_back(count_property<Element>(
       {"max-held", "Most held frames",
-       "Frames that a consumer may hold at once (frames); beyond it, it gets copies. The sink's value caps the source's"},
+       "Frames that a consumer may hold at once (frames); beyond it, it gets copies. The sink's value caps the "
+       "source's"},
       1, 1024, [](auto& s) -> auto& { return s.api.max_held; }));
-  rows.push_back(bytes_property<Element>({"max-frame-size", "Largest frame", "Largest frame that is accepted (bytes)"}, 1,
-                                         G_MAXUINT32, [](auto& s) -> auto& { return s.api.max_frame_size; }));
-  rows.push_back(choice_property<Element>({"spin", "Spin", "How a waiting side spends the time before it sleeps"},
-                                          spin_type(), [](auto& s) -> auto& { return s.api.spin; }));
+  rows.push_back(bytes_property<Element>(
+      {"max-frame-size", "Largest frame", "Largest frame that is accepted (bytes)"}, 1, guint64{1} << 30,
+      [](auto& s) -> auto& { return s.api.max_frame_size; }));
+  rows.push_back(choice_property<Element>(
+      {"spin", "Spin", "How a waiting side spends the time before it sleeps"}, spin_type(),
+      [](auto& s) -> auto& { return s.api.spin; }));
   rows.push_back(share_property<Element>(
       {"spin-budget", "Spin budget", "Share of one CPU that spin=adaptive may use (1.0 = one whole CPU)"},
       [](auto& s) -> auto& { return s.api.spin_budget; }));
   rows.push_back(state_property<Element>(
-      g_param_spec_string("transport", "Transport", "How frames travel: shm; null while not connected", nullptr, kReadable),
+      g_param_spec_string("transport", "Transport", "How frames travel: shm; null while not connected", nullptr,
+                          kReadable),
       [](Element& element, GValue* value) {
         const std::string transport = element.transport();
         g_value_set_string(value, transport.empty() ? nullptr : transport.c_str());
@@ -169,8 +178,8 @@ void set_from(const PropertyTable<Element>& rows, Element& element, typename Ele
 }
 
 template <class Element>
-void get_from(const PropertyTable<Element>& rows, Element& element, const typename Element::Settings& settings, guint id,
-              GValue* value) {
+void get_from(const PropertyTable<Element>& rows, Element& element, const typename Element::Settings& settings,
+              guint id, GValue* value) {
   const Property<Element>& row = rows[id - 1];
   if (row.show) {  // asks the running session, so not under the lock
     row.show(element, value);

@@ -44,10 +44,31 @@ void SinkSession::close() noexcept { slots_->close(); }
 
 // --- events
 
-Result<void> SinkSession::send(format::Event event) {
+Result<void> SinkSession::flush() {
+  while (ready_ && !queued_.empty()) {
+    const format::Event& event = queued_.front();
+    if (event.type == format::EventType::kCaps) {
+      if (auto cleared = clear_layout(); !cleared) return cleared;
+    }
+    if (auto sent = send(event); !sent) return sent;
+    queued_.pop_front();
+  }
+  return {};
+}
+
+Result<void> SinkSession::send(const format::Event& event) {
   if (auto begun = begin_again(); !begun) return begun;
   if (auto sent = slots_->producer().send(event); !sent) return sent;
   remember(event);
+  if (event.type == format::EventType::kCaps) media_ = Media(CapsPtr(gst_caps_from_string(event.text.c_str())).get());
+  return {};
+}
+
+// The old caps' layout must not meet the new caps, not even at a consumer that joins in between.
+Result<void> SinkSession::clear_layout() {
+  if (layout_.planes == 0) return {};
+  if (auto sent = send(to_lane(VideoLayout{})); !sent) return sent;
+  layout_ = {};
   return {};
 }
 
@@ -65,7 +86,8 @@ void SinkSession::remember(const format::Event& event) {
   if (!format::is_sticky(event.type)) return;
   using format::EventType;
   if (event.type == EventType::kStreamStart) {
-    std::erase_if(sticky_, [](const auto& old) { return old.type == EventType::kTag || old.type == EventType::kStreamStart; });
+    std::erase_if(sticky_,
+                  [](const auto& old) { return old.type == EventType::kTag || old.type == EventType::kStreamStart; });
     sticky_.insert(sticky_.begin(), event);
     return;
   }
@@ -78,17 +100,6 @@ void SinkSession::remember(const format::Event& event) {
   } else {
     *same = event;
   }
-}
-
-Result<void> SinkSession::set_caps(const GstCaps* caps) {
-  const StringPtr text(gst_caps_to_string(caps));
-  if (auto begun = begin_again(); !begun) return begun;
-  if (auto sent = slots_->producer().set_caps(text.get()); !sent) return sent;
-  format::Event event{.type = format::EventType::kCaps};
-  event.text = text.get();
-  remember(event);
-  media_ = Media(caps);
-  return {};
 }
 
 Result<void> SinkSession::send_layout(const VideoLayout& layout) {
@@ -110,8 +121,7 @@ Result<void> SinkSession::end() {
   return {};
 }
 
-void SinkSession::reset_stream() {
-  ready_ = false;
+void SinkSession::reset_clock() {
   base_time_.reset();
   request_latency();
 }
@@ -119,22 +129,30 @@ void SinkSession::reset_stream() {
 // --- before the first frame
 
 Result<void> SinkSession::get_ready(GstPad* sinkpad, std::optional<GstClockTime> configured_latency) {
-  if (ready_ && !latency_stale_.load(std::memory_order_acquire)) return {};
-  if (auto told = update_latency(sinkpad, configured_latency); !told) return told;
-  if (ready_) return {};
-  decide_leaky();
-  const gint wanted = settings_.wait_for_consumers;
-  const auto count = static_cast<std::uint32_t>(wanted >= 0 ? wanted : (latency_.live ? 0 : 1));
-  if (count > slots_->producer().num_consumers()) {
-    GST_INFO_OBJECT(element_, "waiting for %u consumers", count);
-    if (auto there = slots_->producer().wait_for_consumers(count, kForever); !there) return there;
+  if (!latency_stale_.load(std::memory_order_acquire)) return {};
+  const Latency latency = ask_upstream(sinkpad, configured_latency);
+  if (!ready_) {
+    decide_leaky(latency.live);
+    const gint wanted = settings_.wait_for_consumers;
+    const auto count = static_cast<std::uint32_t>(wanted >= 0 ? wanted : (latency.live ? 0 : 1));
+    if (count > slots_->producer().num_consumers()) {
+      GST_INFO_OBJECT(element_, "waiting for %u consumers", count);
+      if (auto there = slots_->producer().wait_for_consumers(count, kForever); !there) return there;
+    }
+    ready_ = true;
   }
-  ready_ = true;
+  if (auto flushed = flush(); !flushed) return flushed;
+  latency_stale_.store(false, std::memory_order_release);
+  if (latency_ == latency) return {};
+  if (auto sent = send(to_lane(latency)); !sent) {
+    request_latency();
+    return sent;
+  }
+  latency_ = latency;
   return {};
 }
 
-Result<void> SinkSession::update_latency(GstPad* sinkpad, std::optional<GstClockTime> configured_latency) {
-  latency_stale_.store(false, std::memory_order_release);
+Latency SinkSession::ask_upstream(GstPad* sinkpad, std::optional<GstClockTime> configured_latency) const {
   const QueryPtr query(gst_query_new_latency());
   Latency latency;
   gboolean live = FALSE;
@@ -144,21 +162,13 @@ Result<void> SinkSession::update_latency(GstPad* sinkpad, std::optional<GstClock
   }
   // With sync=true a frame leaves when the pipeline's configured latency has passed.
   if (configured_latency && latency.live) latency.min = std::max(latency.min, *configured_latency);
-  if (ready_ && latency == latency_) return {};
-  auto sent = send(to_lane(latency));
-  if (sent) {
-    latency_ = latency;
-  } else {
-    request_latency();
-  }
-  return sent;
+  return latency;
 }
 
-void SinkSession::decide_leaky() {
+void SinkSession::decide_leaky(bool live) {
   if (settings_.leaky != LeakyChoice::kAuto) return;
-  GST_INFO_OBJECT(element_, "leaky is %s: upstream is %slive", latency_.live ? "downstream" : "no",
-                  latency_.live ? "" : "not ");
-  slots_->producer().set_leaky(latency_.live ? Leaky::kDownstream : Leaky::kNo);
+  GST_INFO_OBJECT(element_, "leaky is %s", live ? "downstream: upstream is live" : "no: upstream is not live");
+  slots_->producer().set_leaky(live ? Leaky::kDownstream : Leaky::kNo);
 }
 
 void SinkSession::offer_allocation(GstQuery* query) {
@@ -184,7 +194,7 @@ void SinkSession::offer_allocation(GstQuery* query) {
 format::FrameInfo SinkSession::describe(GstBuffer* buffer, const GstSegment& segment) {
   format::FrameInfo info = info_of(buffer);
   if (lost_) info.flags |= format::kDiscont;
-  if (latency_.live) info.flags |= kUpstreamLive;
+  if (latency_ && latency_->live) info.flags |= kUpstreamLive;
   const std::uint64_t time = info.pts != format::kNoTime ? info.pts : info.dts;
   if (time == format::kNoTime || segment.format != GST_FORMAT_TIME) return info;
   if (segment.rate < 0 && segment.stop == GST_CLOCK_TIME_NONE) return info;
@@ -195,7 +205,8 @@ format::FrameInfo SinkSession::describe(GstBuffer* buffer, const GstSegment& seg
   return info;
 }
 
-// Bytes behind the last plane are padding of the allocator; without a layout of its own a frame has the size of its caps.
+// Bytes behind the last plane are padding of the allocator; without a layout of its own a frame has the size of its
+// caps.
 gsize SinkSession::payload_size(GstBuffer* buffer, const VideoLayout& layout) const {
   const gsize size = gst_buffer_get_size(buffer);
   if (!media_.is_video() || layout != media_.default_layout()) return size;
@@ -237,8 +248,7 @@ Result<Published> SinkSession::publish(GstBuffer* buffer, const GstSegment& segm
 }
 
 Result<Published> SinkSession::publish_copy(GstBuffer* buffer, Reason reason, const format::FrameInfo& info) {
-  const VideoLayout lane_layout =
-      media_.is_video() && layout_.planes == 0 ? media_.default_layout() : layout_;
+  const VideoLayout lane_layout = media_.is_video() && layout_.planes == 0 ? media_.default_layout() : layout_;
   const bool convert = media_.is_video() && media_.layout_of(buffer) != lane_layout;
   const gsize size = convert ? GST_VIDEO_INFO_SIZE(&media_.video()) : payload_size(buffer, lane_layout);
   auto loan = slots_->lend_to_sink(size);
@@ -263,8 +273,7 @@ bool SinkSession::is_packed_audio(GstBuffer* buffer) const {
 
 void SinkSession::copy_to_default(GstBuffer* buffer, std::byte* to, gsize size) const {
   if (media_.is_video()) {
-    const BufferPtr packed(
-        gst_buffer_new_wrapped_full(GST_MEMORY_FLAG_NO_SHARE, to, size, 0, size, nullptr, nullptr));
+    const BufferPtr packed(gst_buffer_new_wrapped_full(GST_MEMORY_FLAG_NO_SHARE, to, size, 0, size, nullptr, nullptr));
     GstVideoFrame from;
     GstVideoFrame into;
     if (!gst_video_frame_map(&from, &media_.video(), buffer, GST_MAP_READ)) return;
@@ -293,8 +302,8 @@ void SinkSession::add_stats(GstStructure* stats) const {
     copied += count;
     gst_structure_set(stats, kReasonFields[i], G_TYPE_UINT64, count, nullptr);
   }
-  gst_structure_set(stats, "in-place", G_TYPE_UINT64, in_place_.load(std::memory_order_relaxed), "copied", G_TYPE_UINT64,
-                    copied, nullptr);
+  gst_structure_set(stats, "in-place", G_TYPE_UINT64, in_place_.load(std::memory_order_relaxed), "copied",
+                    G_TYPE_UINT64, copied, nullptr);
 }
 
 }  // namespace framelane::gst

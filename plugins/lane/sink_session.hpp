@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: MIT
 #pragma once
 
-#include <gst/gst.h>
-
 #include <array>
 #include <atomic>
+#include <deque>
 #include <memory>
 #include <optional>
 #include <vector>
+
+#include <gst/gst.h>
 
 #include "lane/clock.hpp"
 #include "lane/enums.hpp"
@@ -25,6 +26,9 @@ struct SinkSettings {
   gint wait_for_consumers = -1;  ///< -1: one, unless upstream is live
 };
 
+/// The longest text of an event that a lane carries, bytes.
+inline constexpr std::size_t kMostText = std::size_t{8} << 20;
+
 /// What opening made of the settings: the lane, and the state of the stream that flows into it.
 ///
 /// Threads: the streaming thread; stats(), interrupt(), resume(), close(), request_latency() and slots() any.
@@ -36,11 +40,13 @@ class SinkSession {
   SinkSession(GstElement* element, const SinkSettings& settings, std::shared_ptr<Slots> slots);
   ~SinkSession();
 
-  /// A new run of the pipeline: what was sent before belongs to another stream.
-  void reset_stream();
+  /// The pipeline starts to play: it may have another clock and another latency. No frame flows meanwhile.
+  void reset_clock();
 
-  [[nodiscard]] Result<void> send(format::Event event);
-  [[nodiscard]] Result<void> set_caps(const GstCaps* caps);
+  /// Events go out in order, but not before the consumers are there that get_ready() waits for: they miss nothing.
+  void queue(format::Event event) { queued_.push_back(std::move(event)); }
+  /// Sends what is queued, once get_ready() has succeeded.
+  [[nodiscard]] Result<void> flush();
   [[nodiscard]] Result<Published> publish(GstBuffer* buffer, const GstSegment& segment);
   [[nodiscard]] Result<void> end();
 
@@ -61,11 +67,13 @@ class SinkSession {
   using Reason = Slots::Reason;
   static constexpr auto kReasons = static_cast<std::size_t>(Reason::kCount);
 
+  [[nodiscard]] Result<void> send(const format::Event& event);
+  [[nodiscard]] Result<void> clear_layout();
   [[nodiscard]] Result<void> begin_again();
   void remember(const format::Event& event);
   [[nodiscard]] Result<void> send_layout(const VideoLayout& layout);
-  [[nodiscard]] Result<void> update_latency(GstPad* sinkpad, std::optional<GstClockTime> configured_latency);
-  void decide_leaky();
+  [[nodiscard]] Latency ask_upstream(GstPad* sinkpad, std::optional<GstClockTime> configured_latency) const;
+  void decide_leaky(bool live);
   [[nodiscard]] format::FrameInfo describe(GstBuffer* buffer, const GstSegment& segment);
   [[nodiscard]] Result<Published> publish_copy(GstBuffer* buffer, Reason reason, const format::FrameInfo& info);
   [[nodiscard]] gsize payload_size(GstBuffer* buffer, const VideoLayout& layout) const;
@@ -75,18 +83,18 @@ class SinkSession {
   GstElement* const element_;
   const SinkSettings settings_;
   const std::shared_ptr<Slots> slots_;
-  const std::unique_ptr<GstAllocator, FreeWith<&gst_object_unref>> allocator_;
+  const AllocatorPtr allocator_;
 
   Media media_;
   VideoLayout layout_;  // as the lane knows it
-  bool layout_sent_ = false;
   BaseTime base_time_;
+  std::deque<format::Event> queued_;
   std::vector<format::Event> sticky_;  // to begin again after an end of stream
   std::size_t resent_ = 0;
   bool ended_ = false;
   bool ready_ = false;
-  bool lost_ = false;  // the next frame doesn't follow its predecessor
-  Latency latency_;
+  bool lost_ = false;               // the next frame doesn't follow its predecessor
+  std::optional<Latency> latency_;  // as the lane knows it
   std::atomic<bool> latency_stale_{true};
 
   std::atomic<std::uint64_t> in_place_{0};

@@ -1,24 +1,25 @@
 // SPDX-License-Identifier: MIT
 #include "lane/slot_pool.hpp"
 
-#include <gst/video/video.h>
-
 #include <mutex>
 #include <vector>
 
+#include <gst/video/video.h>
+
 #define GST_CAT_DEFAULT lane_debug
 #include "lane/debug.hpp"
+#include "lane/gst_ptr.hpp"
 
 namespace framelane::gst {
 namespace {
 
-// A buffer's return says nothing about its slot: consumers may read it, upstream may keep the memory. So the pool recycles
-// empty buffers with their meta, and each acquired buffer gets another slot.
+// A buffer's return says nothing about its slot: consumers may read it, upstream may keep the memory. So the pool
+// recycles empty buffers with their meta, and each acquired buffer gets another slot.
 class SlotPool {
  public:
   void offer(std::shared_ptr<Slots> slots, GstAllocator* allocator) {
     slots_ = std::move(slots);
-    allocator_.reset(GST_OBJECT_CAST(gst_object_ref(allocator)));
+    allocator_.reset(GST_ALLOCATOR_CAST(gst_object_ref(allocator)));
   }
 
   bool configure(GstStructure* config);
@@ -28,10 +29,10 @@ class SlotPool {
   void recycle(GstBuffer* buffer);
 
  private:
-  GstBuffer* new_shell() const;
+  GstBuffer* new_shell();
 
   std::shared_ptr<Slots> slots_;
-  ObjectPtr allocator_;
+  AllocatorPtr allocator_;
   GstVideoInfo info_{};  // with the padding that upstream asked for
   bool add_meta_ = false;
   std::mutex mutex_;
@@ -65,13 +66,14 @@ void SlotPool::stop() {
   shells.swap(shells_);
 }
 
-GstBuffer* SlotPool::new_shell() const {
+GstBuffer* SlotPool::new_shell() {
   GstBuffer* const buffer = gst_buffer_new();
   if (!add_meta_) return buffer;
   GstVideoMeta* const meta = gst_buffer_add_video_meta_full(
-      buffer, GST_VIDEO_FRAME_FLAG_NONE, GST_VIDEO_INFO_FORMAT(&info_), static_cast<guint>(GST_VIDEO_INFO_WIDTH(&info_)),
-      static_cast<guint>(GST_VIDEO_INFO_HEIGHT(&info_)), GST_VIDEO_INFO_N_PLANES(&info_), info_.offset, info_.stride);
-  GST_META_FLAG_SET(&meta->meta, GST_META_FLAG_POOLED);
+      buffer, GST_VIDEO_FRAME_FLAG_NONE, GST_VIDEO_INFO_FORMAT(&info_),
+      static_cast<guint>(GST_VIDEO_INFO_WIDTH(&info_)), static_cast<guint>(GST_VIDEO_INFO_HEIGHT(&info_)),
+      GST_VIDEO_INFO_N_PLANES(&info_), info_.offset, info_.stride);
+  meta->meta.flags = static_cast<GstMetaFlags>(meta->meta.flags | GST_META_FLAG_POOLED);
   return buffer;
 }
 
@@ -85,7 +87,7 @@ GstBuffer* SlotPool::acquire() {
     }
   }
   if (buffer == nullptr) buffer = new_shell();
-  GstMemory* memory = allocate_slot(GST_ALLOCATOR_CAST(allocator_.get()), info_.size);
+  GstMemory* memory = allocate_slot(allocator_.get(), info_.size);
   if (memory == nullptr) {
     GstAllocationParams params;
     gst_allocation_params_init(&params);

@@ -43,18 +43,25 @@ std::optional<Loan> Slots::lend(gsize size) {
     if (lent_ >= max_loans_) return std::nullopt;
     ++lent_;
   }
-  auto loan = this->loan(size);
-  if (loan) return std::move(*loan);
-  GST_LOG("no slot of %" G_GSIZE_FORMAT " bytes: %s", size, loan.error().text.c_str());
+  // Larger slots than there are come with the sink's next frame: making them may wait for readers of the old ones.
+  if (size <= slot_size_.load(std::memory_order_relaxed)) {
+    if (auto loan = this->loan(size)) return std::move(*loan);
+  }
   const std::lock_guard lock(mutex_);
   --lent_;
   return std::nullopt;
 }
 
-Result<Loan> Slots::lend_to_sink(gsize size) { return loan(size); }
+Result<Loan> Slots::lend_to_sink(gsize size) {
+  auto loan = this->loan(size);
+  if (loan) slot_size_.store(loan->capacity(), std::memory_order_relaxed);
+  return loan;
+}
 
 void Slots::reserve(gsize size) {
-  if (auto done = producer_.reserve(std::max(size, kLeastSlot)); !done) {
+  if (auto done = producer_.reserve(std::max(size, kLeastSlot)); done) {
+    slot_size_.store(std::max(size, slot_size_.load(std::memory_order_relaxed)), std::memory_order_relaxed);
+  } else {
     // The frame itself will fail with the same words, if it ever comes.
     GST_INFO("no room ahead for frames of %" G_GSIZE_FORMAT " bytes: %s", size, done.error().text.c_str());
   }
@@ -77,9 +84,10 @@ void Slots::set_published(LaneMemory& memory, bool published) {
   lent_ += published ? -1u : 1u;
 }
 
-std::optional<Result<Published>> Slots::publish_in_place(LaneMemory& memory, gsize size, const format::FrameInfo& info) {
-  // The lock keeps everybody from writing under the readers, also a tee's other branch that has the memory in a buffer of
-  // its own.
+std::optional<Result<Published>> Slots::publish_in_place(LaneMemory& memory, gsize size,
+                                                         const format::FrameInfo& info) {
+  // The lock keeps everybody from writing under the readers, also a tee's other branch that has the memory in a buffer
+  // of its own.
   if (!gst_memory_lock(&memory.base, GST_LOCK_FLAG_EXCLUSIVE)) return std::nullopt;
   gst_memory_ref(&memory.base);
   set_published(memory, true);  // before: once it is in the ring, any thread may find it reclaimed

@@ -1,21 +1,23 @@
 // SPDX-License-Identifier: MIT
 #pragma once
 
-#include <gst/gst.h>
-
 #include <array>
+#include <atomic>
 #include <mutex>
 #include <optional>
 #include <vector>
 
+#include <gst/gst.h>
+
 #include "framelane/lane/producer.hpp"
+
 #include "lane/lane_memory.hpp"
 
 namespace framelane::gst {
 
 /// The producer of a running sink, and its slots as GstMemory. A slot is lent while its memory lives; published while
-/// this class keeps the memory, until every consumer released it; free when the memory is freed. Pools and memories refer
-/// to this class, never to the element.
+/// this class keeps the memory, until every consumer released it; free when the memory is freed. Pools and memories
+/// refer to this class, never to the element.
 ///
 /// Threads: lend(), forget() and close() from any thread; the rest from the streaming thread.
 class Slots {
@@ -27,8 +29,8 @@ class Slots {
   [[nodiscard]] Producer& producer() noexcept { return producer_; }
   [[nodiscard]] const Producer& producer() const noexcept { return producer_; }
 
-  /// A loan for upstream; empty when max-loans are out or the lane is closed. Never waits, so no state change can hang in
-  /// it.
+  /// A loan for upstream; empty when max-loans are out or the lane is closed. Never waits, so no state change can hang
+  /// in it.
   [[nodiscard]] std::optional<Loan> lend(gsize size);
   /// A loan for a copy that the sink itself makes; it may have one when upstream has all of its own.
   [[nodiscard]] Result<Loan> lend_to_sink(gsize size);
@@ -55,10 +57,11 @@ class Slots {
 
   Producer producer_;
   const std::uint32_t max_loans_;
+  std::atomic<gsize> slot_size_{0};  // of the slots that there are
 
   std::mutex mutex_;
   bool closed_ = false;
-  std::uint32_t lent_ = 0;  // to upstream, not published
+  std::uint32_t lent_ = 0;                // to upstream, not published
   std::array<LaneMemory*, 4096> kept_{};  // by slot: published, referenced and locked
   std::vector<std::uint16_t> reclaimed_;
 };

@@ -5,8 +5,9 @@ namespace framelane::gst {
 namespace {
 
 void add_latency(GstStructure* structure, const measure::LatencySummary& latency) {
-  gst_structure_set(structure, "latency-count", G_TYPE_UINT64, latency.count, "latency-p50", G_TYPE_UINT64, latency.p50_ns,
-                    "latency-p99", G_TYPE_UINT64, latency.p99_ns, "latency-max", G_TYPE_UINT64, latency.max_ns, nullptr);
+  gst_structure_set(structure, "latency-count", G_TYPE_UINT64, latency.count, "latency-p50", G_TYPE_UINT64,
+                    latency.p50_ns, "latency-p99", G_TYPE_UINT64, latency.p99_ns, "latency-max", G_TYPE_UINT64,
+                    latency.max_ns, nullptr);
 }
 
 }  // namespace
@@ -26,8 +27,8 @@ void add_producer_stats(GstStructure* structure, const ProducerStats& stats) {
   gst_structure_set(structure, "published", G_TYPE_UINT64, stats.published, "dropped-full", G_TYPE_UINT64,
                     stats.dropped_full, "passed-over", G_TYPE_UINT64, stats.passed_over, "full-waits", G_TYPE_UINT64,
                     stats.full_waits, "wakes", G_TYPE_UINT64, stats.wakes, "demotions", G_TYPE_UINT64, stats.demotions,
-                    "evictions", G_TYPE_UINT64, stats.evictions, "loans", G_TYPE_UINT, stats.loans, "slots", G_TYPE_UINT,
-                    stats.slots, "free-slots", G_TYPE_UINT, stats.free_slots, nullptr);
+                    "evictions", G_TYPE_UINT64, stats.evictions, "loans", G_TYPE_UINT, stats.loans, "slots",
+                    G_TYPE_UINT, stats.slots, "free-slots", G_TYPE_UINT, stats.free_slots, nullptr);
   GValue list = G_VALUE_INIT;
   g_value_init(&list, GST_TYPE_LIST);
   for (const ConsumerInfo& info : stats.consumers) {
@@ -41,10 +42,10 @@ void add_producer_stats(GstStructure* structure, const ProducerStats& stats) {
 
 void add_consumer_stats(GstStructure* structure, const ConsumerStats& stats) {
   gst_structure_set(structure, "taken", G_TYPE_UINT64, stats.taken, "skipped", G_TYPE_UINT64, stats.skipped, "copied",
-                    G_TYPE_UINT64, stats.copied, "sleeps", G_TYPE_UINT64, stats.sleeps, "spins", G_TYPE_UINT64, stats.spins,
-                    "connections", G_TYPE_UINT64, stats.connections, "held", G_TYPE_UINT, stats.held, "connected",
-                    G_TYPE_BOOLEAN, gboolean{stats.connected}, "gating", G_TYPE_BOOLEAN, gboolean{stats.gating}, "demoted",
-                    G_TYPE_BOOLEAN, gboolean{stats.demoted}, nullptr);
+                    G_TYPE_UINT64, stats.copied, "sleeps", G_TYPE_UINT64, stats.sleeps, "spins", G_TYPE_UINT64,
+                    stats.spins, "connections", G_TYPE_UINT64, stats.connections, "held", G_TYPE_UINT, stats.held,
+                    "connected", G_TYPE_BOOLEAN, gboolean{stats.connected}, "gating", G_TYPE_BOOLEAN,
+                    gboolean{stats.gating}, "demoted", G_TYPE_BOOLEAN, gboolean{stats.demoted}, nullptr);
   add_latency(structure, stats.latency);
 }
 

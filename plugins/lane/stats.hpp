@@ -4,6 +4,7 @@
 #include <gst/gst.h>
 
 #include "framelane/lane/stats.hpp"
+
 #include "lane/gst_ptr.hpp"
 
 namespace framelane::gst {

@@ -68,6 +68,7 @@ std::optional<std::int64_t> Timeline::running_time(const format::FrameInfo& info
 }
 
 Timeline::Verdict Timeline::place(format::FrameInfo& info, std::int64_t due_ns) {
+  placed_ = true;
   const TimestampMode mode = mode_for(info);
   if (mode == TimestampMode::kArrival) return arrive(info);
   const auto running = running_time(info);

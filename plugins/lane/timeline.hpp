@@ -1,14 +1,15 @@
 // SPDX-License-Identifier: MIT
 #pragma once
 
-#include <gst/gst.h>
-
 #include <atomic>
 #include <cstdint>
 #include <memory>
 #include <optional>
 
+#include <gst/gst.h>
+
 #include "framelane/format/frame_info.hpp"
+
 #include "lane/clock.hpp"
 #include "lane/enums.hpp"
 
@@ -37,6 +38,8 @@ class Timeline {
   [[nodiscard]] Verdict place(format::FrameInfo& info, std::int64_t due_ns);
   /// True from set_segment() until place() or take_segment().
   [[nodiscard]] bool pending() const noexcept { return pending_; }
+  /// True once a frame was placed.
+  [[nodiscard]] bool placed() const noexcept { return placed_; }
   /// The segment to push when no frame comes first (a gap, the end).
   [[nodiscard]] const GstSegment& take_segment();
   /// The shifted segment.
@@ -60,7 +63,8 @@ class Timeline {
 
   GstSegment original_;
   GstSegment shifted_;
-  bool pending_ = true;      // the segment wasn't pushed yet
+  bool pending_ = true;  // the segment wasn't pushed yet
+  bool placed_ = false;
   std::int64_t offset_ = 0;  // D, ns
   TimestampMode used_ = TimestampMode::kAuto;
   std::optional<std::int64_t> base_;    // ours, when D was made; CLOCK_MONOTONIC

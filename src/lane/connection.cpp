@@ -64,7 +64,7 @@ Result<Connection*> Connection::create(transport::ControlSocket socket, wire::We
   }
   if (ready) ready = connection->watch();
   if (ready) return connection;
-  connection->unref();
+  connection->drop();
   return tl::unexpected(ready.error());
 }
 
@@ -77,10 +77,6 @@ Connection::Connection(transport::ControlSocket socket, const wire::Welcome& wel
       reader_(std::move(reader)),
       applied_(welcome.last_number),
       events_(welcome.sticky.begin(), welcome.sticky.end()) {}
-
-void Connection::unref() noexcept {
-  if (refs_.fetch_sub(1, std::memory_order_acq_rel) == 1) delete this;
-}
 
 // --- the monitor's side
 // --------------------------------------------------------------------------------------------------
@@ -281,7 +277,6 @@ Result<void> Connection::make_frame(const ring::Taken& taken, Frame& frame) {
   frame.record_ = taken.record;
   frame.kind_ = Frame::Kind::kSlot;
   frame.connection_ = this;
-  add_ref();
   return {};
 }
 

@@ -369,7 +369,7 @@ void ConsumerCore::drop_connection() noexcept {
     totals_->add(dropped->reader());
   }
   if (dropped->reader().held() != 0) dropped->leave();
-  dropped->unref();
+  dropped->drop();
 }
 
 // --- any thread

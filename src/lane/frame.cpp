@@ -53,8 +53,7 @@ format::FrameInfo Frame::info() const noexcept {
 void Frame::release() noexcept {
   switch (std::exchange(kind_, Kind::kEmpty)) {
     case Kind::kSlot:
-      connection_->reader_->release(slot_);
-      std::exchange(connection_, nullptr)->unref();
+      std::exchange(connection_, nullptr)->release(slot_);
       break;
     case Kind::kCopy:
       std::free(const_cast<std::byte*>(record_));

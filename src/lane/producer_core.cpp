@@ -69,7 +69,7 @@ Result<std::shared_ptr<ProducerCore>> ProducerCore::create(ProducerSettings sett
 }
 
 ProducerCore::ProducerCore(ProducerSettings settings, std::string descriptor)
-    : settings_(std::move(settings)), descriptor_(std::move(descriptor)) {}
+    : settings_(std::move(settings)), descriptor_(std::move(descriptor)), leaky_(settings_.leaky) {}
 
 ProducerCore::~ProducerCore() { close(); }
 
@@ -94,7 +94,7 @@ Result<ring::SlotRef> ProducerCore::slot_for(std::size_t size) {
     auto slot = writer_->loan(size);
     if (slot || slot.error().code != Code::kFull || !writer_->draining()) return slot;
     // Frames of two older sizes are still being read: like a full ring, this waits and then gives up.
-    if (settings_.leaky != Leaky::kNo) return slot;
+    if (leaky_.load(std::memory_order_relaxed) != Leaky::kNo) return slot;
     if (interrupted_.load(std::memory_order_seq_cst)) return fail(Code::kInterrupted);
     const std::int64_t now = base::monotonic_ns();
     if (deadline == 0) deadline = base::deadline_after(settings_.full_timeout);
@@ -116,10 +116,23 @@ Result<std::optional<Loan>> ProducerCore::try_loan(std::size_t size) {
 }
 
 void ProducerCore::fill(Loan& loan, const ring::SlotRef& slot) {
-  loan.core_ = shared_from_this();
+  loan.core_ = this;
   loan.data_ = slot.data;
   loan.capacity_ = slot.capacity;
   loan.slot_ = slot.slot;
+}
+
+void ProducerCore::discard(std::uint16_t slot) noexcept {
+  std::shared_ptr<ProducerCore> last;  // ends after the lock
+  const std::lock_guard lock(loans_mutex_);
+  writer_->discard(slot);
+  if (writer_->in_hands() == 0) last = std::move(self_);
+}
+
+void ProducerCore::abandon(std::shared_ptr<ProducerCore> core) noexcept {
+  core->close();
+  const std::lock_guard lock(core->loans_mutex_);
+  if (core->writer_->in_hands() != 0) core->self_ = core;
 }
 
 Result<void> ProducerCore::move_to_slot(Loan& loan, std::size_t size) {
@@ -137,7 +150,7 @@ Result<Published> ProducerCore::publish(Loan& loan, std::size_t size, const form
     return fail(Code::kInvalidArgument, "a frame of " + std::to_string(size) + " bytes in a loan of " +
                                             std::to_string(loan.capacity()) + "; take a larger loan");
   }
-  if (loan.data_ != nullptr && loan.core_.get() != this)
+  if (loan.data_ != nullptr && loan.core_ != this)
     return fail(Code::kInvalidArgument, "the loan is another producer's");
   if (loan.data_ != nullptr && writer_->is_published(loan.slot_))
     return fail(Code::kInvalidArgument, "the loan is published already; wait until reclaimed() names its slot");
@@ -162,7 +175,7 @@ Result<Published> ProducerCore::publish(Loan& loan, std::size_t size, const form
   if (!keep) {
     loan.capacity_ = 0;
     loan.data_ = nullptr;
-    loan.core_.reset();
+    loan.core_ = nullptr;
   }
   return Published::kSent;
 }
@@ -238,6 +251,11 @@ Result<void> ProducerCore::wait_for_consumers(std::uint32_t count, std::int64_t 
       return fail(Code::kTimeout, "fewer than " + std::to_string(count) + " consumers came in time");
     base::futex_wait(change_word_, word, deadline_ns);
   }
+}
+
+void ProducerCore::set_leaky(Leaky leaky) noexcept {
+  leaky_.store(leaky, std::memory_order_relaxed);
+  writer_->set_when_full(when_full(leaky));
 }
 
 void ProducerCore::interrupt() noexcept {

@@ -102,7 +102,6 @@ Result<void> SlotPool::ensure(std::uint64_t size, bool exact) {
                                      "); raise max-frame-size or send smaller frames");
   }
   if (fits(size)) return {};
-  drop_unknown();
   if (draining() || segments_.size() >= kMostMapped) {
     return fail(Code::kFull,
                 "frames of two older sizes are still being read; release them before the size changes again");
@@ -121,6 +120,7 @@ Result<void> SlotPool::ensure(std::uint64_t size, bool exact) {
   segment.memory = std::make_shared<memory::SealedMemory>(std::move(*sealed));
   segments_.push_back(std::move(segment));
   free_.clear();  // slots of older segments are not lent any more
+  drop_unknown();
   outgrown_ = false;
   const Reserve first = first_unused(segments_.back(), sizes_.own_slots() + reserves_ * sizes_.reserve());
   prefault(first);

@@ -90,6 +90,10 @@ class Writer {
   [[nodiscard]] std::optional<SlotRef> try_loan(std::uint64_t size);
   /// Also of a kept slot that is still in the ring: then it comes back when no consumer reads it any more.
   void discard(std::uint16_t slot) noexcept;
+  /// Slots that an owner can still reach: loans, and kept ones that are published.
+  [[nodiscard]] std::uint32_t in_hands() const noexcept {
+    return handed_.load(std::memory_order_relaxed) - taken_back_.load(std::memory_order_relaxed);
+  }
   /// A kept slot that is in the ring or still read, or that reclaimed() hasn't named yet.
   [[nodiscard]] bool is_published(std::uint16_t slot) const noexcept {
     return kept_[slot].load(std::memory_order_relaxed) != Keep::kNo;
@@ -97,6 +101,7 @@ class Writer {
   /// Appends the kept slots that no consumer reads any more (they are loans again).
   void reclaimed(std::vector<std::uint16_t>& slots);
   [[nodiscard]] Result<void> set_burst(std::uint32_t burst);
+  void set_when_full(WhenFull policy) noexcept { when_full_.store(policy, std::memory_order_relaxed); }
 
   // --- publishing thread
   struct Outgoing {
@@ -171,6 +176,13 @@ class Writer {
   [[nodiscard]] Entry& entry(std::uint64_t seq) noexcept { return entries_[seq & mask_]; }
   [[nodiscard]] std::uint64_t frames_before(std::uint64_t seq) const noexcept { return frames_before_[seq & mask_]; }
 
+  [[nodiscard]] std::uint32_t loans() const noexcept {
+    return lent_.load(std::memory_order_relaxed) - published_.load(std::memory_order_relaxed);
+  }
+  static void add(std::atomic<std::uint32_t>& counter, std::uint32_t value) noexcept {  // one writer at a time
+    counter.store(counter.load(std::memory_order_relaxed) + value, std::memory_order_relaxed);
+  }
+
   // publish
   [[nodiscard]] bool has_entry_room() const noexcept;
   [[nodiscard]] bool has_frame_room() const noexcept;
@@ -224,7 +236,12 @@ class Writer {
   std::atomic<std::uint64_t> oldest_frames_{0};      // frames before it
   std::atomic<std::uint64_t> gate_frames_{kNobody};  // frames before the slowest gating cursor
   std::atomic<std::uint32_t> burst_{0};
-  std::atomic<std::uint32_t> loans_{0};
+  // Loans are what was lent less what was published; two counters, so that a publish needs no locked instruction.
+  std::atomic<std::uint32_t> lent_{0};        // under the mutex: lent - discarded + kept ones that were reclaimed
+  std::atomic<std::uint32_t> published_{0};   // the publishing thread's
+  std::atomic<std::uint32_t> handed_{0};      // under the mutex: slots given into an owner's hands
+  std::atomic<std::uint32_t> taken_back_{0};  // the publishing thread's: published and not kept
+  std::atomic<WhenFull> when_full_;
   std::atomic<bool> interrupted_{false};
 
   mutable std::mutex mutex_;  // the reclaim mutex: never held across a wait

@@ -158,7 +158,7 @@ void Writer::free_slot(std::uint16_t slot) noexcept {
     return;
   }
   kept_[slot].store(Keep::kReclaimed, std::memory_order_relaxed);
-  loans_.fetch_add(1, std::memory_order_relaxed);
+  add(lent_, 1);
   kept_free_.push_back(slot);
 }
 
@@ -248,7 +248,7 @@ WriterCounters Writer::counters() const noexcept {
 void Writer::inspect(const std::function<void(const std::vector<std::shared_ptr<ConsumerLink>>&, const SlotPool&,
                                               std::uint32_t)>& look) const {
   const Lock lock(mutex_);
-  look(table_.links(), pool_, loans_.load(std::memory_order_relaxed));
+  look(table_.links(), pool_, loans());
 }
 
 std::uint64_t Writer::lag(const ConsumerLink& link) const noexcept {

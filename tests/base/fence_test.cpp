@@ -20,7 +20,7 @@ class Barrier {
     arrived_.fetch_add(1);
     // Tightly, since a thread that yields starts too late to race; but not for ever on a busy machine.
     for (int spins = 0; arrived_.load() < 2 * round; ++spins) {
-      if (spins > 10'000) std::this_thread::yield();
+      if (spins > 1000) std::this_thread::yield();
     }
   }
 
@@ -31,7 +31,7 @@ class Barrier {
 // Two threads each store to their own word and then load the other's. Without a full fence between the two, both may
 // read 0 (on x86, too: a store waits in its buffer while the load goes ahead).
 TEST(FullFence, LetsNotBothSidesMissEachOther) {
-  constexpr int kRounds = 50'000;
+  constexpr int kRounds = 20'000;
   std::vector<Word> words[2] = {std::vector<Word>(kRounds), std::vector<Word>(kRounds)};
   std::vector<int> seen[2] = {std::vector<int>(kRounds), std::vector<int>(kRounds)};
   Barrier barrier;

@@ -58,11 +58,11 @@ class CountTests(unittest.TestCase):
         lines = self.count(("SKIP", {"stdout": "skipped: no 32-bit compiler here\n"}))
         self.assertEqual(lines, ["0 0 1", "   skipped: test 0: skipped: no 32-bit compiler here"])
 
-    def test_meson_that_fails_without_a_log_is_a_failure(self):
-        self.assertEqual(self.run_count("/nonexistent/log.json", 1), ["0 1 0"])
+    def test_meson_that_fails_without_saying_which_test_is_a_failure(self):
+        self.assertEqual(self.count(("OK", {}), exit_code=2)[0], "1 1 0")
 
-    def test_no_tests_is_no_test(self):
-        self.assertEqual(self.run_count("/nonexistent/log.json", 0), ["0 0 0"])
+    def test_a_suite_of_which_nothing_ran_is_a_failure(self):
+        self.assertEqual(self.run_count("/nonexistent/log.json", 0), ["0 1 0", "   no test ran"])
 
 
 if __name__ == "__main__":

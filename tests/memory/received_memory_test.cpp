@@ -109,6 +109,7 @@ TEST(ReceivedMemory, MustBeAMemfd) {
   ASSERT_TRUE(file.valid());
   unlink(path);
   ASSERT_EQ(ftruncate(file.get(), static_cast<off_t>(page_size())), 0);
+  EXPECT_TRUE(mentions(refusal(reader.get(), page_size(), Sharing::kReadOnly), "not of a memfd"));
   for (const int fd : {reader.get(), writer.get(), socket.get(), folder.get(), device.get(), file.get(), -1, 1 << 20}) {
     EXPECT_FALSE(refusal(fd, page_size(), Sharing::kReadOnly).empty()) << fd;
     EXPECT_FALSE(refusal(fd, page_size(), Sharing::kReadWrite).empty()) << fd;

@@ -79,7 +79,7 @@ class Frame {
   std::int64_t publish_ns_ = 0;
   const std::byte* data_ = nullptr;         // payload in a slot or in a private copy
   const std::byte* record_ = nullptr;       // metadata record, in the slot's segment or in the private copy
-  lane::Connection* connection_ = nullptr;  // counted; keeps the mappings of a slot
+  lane::Connection* connection_ = nullptr;  // of a slot; lives as long as it is held
   std::uint64_t inline_words_[4];           // payload of a kInline
 };
 

@@ -57,7 +57,7 @@ class Loan {
   friend class Producer;
   friend class lane::ProducerCore;
 
-  std::shared_ptr<lane::ProducerCore> core_;  // empty while a small payload lies here
+  lane::ProducerCore* core_ = nullptr;  // null while a small payload lies here; lives as long as a slot is out
   std::byte* data_ = nullptr;
   std::uint32_t capacity_ = 0;
   std::uint32_t size_ = 0;
@@ -141,6 +141,9 @@ class Producer {
   /// Waits until every gating consumer took everything published. Errors: kTimeout, kInterrupted.
   [[nodiscard]] Result<void> drain(std::chrono::nanoseconds timeout);
   [[nodiscard]] std::uint32_t num_consumers() const noexcept;
+
+  /// Another policy for a full ring, from the next frame on. Any thread.
+  void set_leaky(Leaky leaky) noexcept;
 
   /// Makes every wait return kInterrupted, now and until resume().
   void interrupt() noexcept;
