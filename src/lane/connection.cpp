@@ -31,6 +31,7 @@ Result<Connection*> Connection::create(transport::ControlSocket socket, wire::We
   if (fds.size() != 2 + welcome.segments.size()) return broken("number of descriptors of the WELCOME");
   if (welcome.abi_version != ring::kAbiVersion) return broken("abi_version of the WELCOME");
   if (welcome.entry_count > ring::kMaxEntries) return broken("entry_count of the WELCOME");
+  if (welcome.page_size != sizeof(ring::ConsumerPage)) return broken("page_size of the WELCOME");
   auto ring =
       memory::map_received(fds[0].get(), memory::round_up(ring::ring_bytes(welcome.entry_count), memory::page_size()),
                            memory::Sharing::kReadOnly, welcome.unsealed);
@@ -176,7 +177,10 @@ Result<std::uint64_t> Connection::apply_up_to(std::uint16_t ctl) {
     auto message = next_message(deadline);
     if (!message) return tl::unexpected(message.error());
     if (message->number != applied_ + 1) return broken("number of a control message");
-    if (auto applied = apply(*message); !applied) return tl::unexpected(applied.error());
+    if (auto applied = apply(*message); !applied) {
+      set_lost(applied.error());  // the message is used up, so nothing after it can be taken
+      return tl::unexpected(applied.error());
+    }
     applied_ = message->number;
   }
   return applied_;

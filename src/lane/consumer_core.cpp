@@ -340,7 +340,9 @@ Result<bool> ConsumerCore::poll_connection(std::int64_t deadline_ns) {
 
 Result<bool> ConsumerCore::after_error(const Error& error) {
   if (error.code == Code::kPeerLost) return connection_over(std::nullopt);
-  if (error.code == Code::kProtocol) return connection_over(error);
+  if (error.code == Code::kInterrupted) return tl::unexpected(error);
+  // A segment that is too large, or that there is no memory for, ends it too: the producer must not wait for us.
+  if (error.code == Code::kProtocol || connection_->fault()) return connection_over(error);
   return tl::unexpected(error);
 }
 
