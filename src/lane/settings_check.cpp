@@ -68,6 +68,18 @@ ring::SpinKind spin_kind(Spin spin) noexcept {
   return ring::SpinKind::kAdaptive;
 }
 
+ring::WhenFull when_full(Leaky leaky) noexcept {
+  switch (leaky) {
+    case Leaky::kUpstream:
+      return ring::WhenFull::kDropNew;
+    case Leaky::kDownstream:
+      return ring::WhenFull::kPassOver;
+    case Leaky::kNo:
+      break;
+  }
+  return ring::WhenFull::kWait;
+}
+
 ring::WriterSettings writer_settings(const ProducerSettings& settings, std::string name) {
   ring::WriterSettings writer;
   writer.name = std::move(name);
@@ -75,9 +87,7 @@ ring::WriterSettings writer_settings(const ProducerSettings& settings, std::stri
   const double most = std::ceil(std::chrono::duration<double>(settings.burst_time).count() * kMostFramesPerSecond);
   writer.most_burst = static_cast<std::uint32_t>(std::clamp(most, 0.0, 4096.0));
   writer.max_frame_size = settings.max_frame_size;
-  writer.when_full = settings.leaky == Leaky::kNo         ? ring::WhenFull::kWait
-                     : settings.leaky == Leaky::kUpstream ? ring::WhenFull::kDropNew
-                                                          : ring::WhenFull::kPassOver;
+  writer.when_full = when_full(settings.leaky);
   writer.full_timeout_ns = settings.full_timeout.count();  // nanoseconds::max() is base::kForever
   writer.stall_timeout_ns = settings.stall_timeout.count();
   writer.stamps = settings.stamps == Stamps::kAuto ? ring::StampKind::kAuto

@@ -14,6 +14,7 @@ namespace framelane::lane {
 [[nodiscard]] Result<void> check(const ConsumerSettings& settings);
 
 [[nodiscard]] ring::SpinKind spin_kind(Spin spin) noexcept;
+[[nodiscard]] ring::WhenFull when_full(Leaky leaky) noexcept;
 /// `name` is for the memory's names in /proc.
 [[nodiscard]] ring::WriterSettings writer_settings(const ProducerSettings& settings, std::string name);
 

@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: MIT
+#pragma once
+
+#include <optional>
+#include <string>
+
+#include <gst/gst.h>
+
+#include "framelane/base/result.hpp"
+#include "framelane/format/event.hpp"
+
+#include "lane/gst_ptr.hpp"
+
+// GStreamer's events in a lane, both directions: what one end writes, the other reads here.
+namespace framelane::gst {
+
+/// Numbers of kState events: sticky, so that a late joiner has the last of each.
+enum class StateKind : std::uint32_t {
+  kLayout = 0,   ///< media.hpp: where the planes of raw video lie when that isn't the default
+  kLatency = 1,  ///< Latency, below
+};
+
+/// Numbers of kCustom events.
+enum class CustomKind : std::uint32_t {
+  kDownstream = 1,        ///< GST_EVENT_CUSTOM_DOWNSTREAM
+  kDownstreamSticky = 2,  ///< GST_EVENT_CUSTOM_DOWNSTREAM_STICKY
+  kBoth = 3,              ///< GST_EVENT_CUSTOM_BOTH
+};
+
+/// An event of this type and text.
+[[nodiscard]] format::Event make_event(format::EventType type, std::string text = {}, std::uint32_t number = 0);
+
+/// The lane's event for a serialised event of the producer's pipeline; empty if this kind doesn't cross. Caps and EOS
+/// are not made here: the sink sends them by the calls that the lane has for them.
+[[nodiscard]] std::optional<format::Event> to_lane(GstEvent* event);
+
+/// The event for the consumer's pipeline. Errors: kProtocol (the text doesn't parse).
+/// Not for kCaps, kSegment, kState and kEndOfStream, which the source handles itself.
+[[nodiscard]] Result<EventPtr> to_gst(const format::Event& event);
+
+[[nodiscard]] format::Segment to_lane(const GstSegment& segment);
+/// Errors: kProtocol (numbers that no segment can have).
+[[nodiscard]] Result<GstSegment> to_gst(const format::Segment& segment);
+
+/// What the producer's pipeline answers to a LATENCY query.
+struct Latency {
+  bool live = false;
+  GstClockTime min = 0;
+  GstClockTime max = GST_CLOCK_TIME_NONE;
+
+  friend bool operator==(const Latency&, const Latency&) = default;
+};
+[[nodiscard]] format::Event to_lane(const Latency& latency);
+/// Errors: kProtocol.
+[[nodiscard]] Result<Latency> latency_of(const format::Event& event);
+
+}  // namespace framelane::gst

@@ -1,0 +1,274 @@
+// SPDX-License-Identifier: MIT
+#include "lane/lane_sink.hpp"
+
+#define GST_CAT_DEFAULT lane_debug
+#include "lane/debug.hpp"
+#include "lane/errors.hpp"
+#include "lane/opening.hpp"
+#include "lane/signals.hpp"
+#include "lane/stats.hpp"
+
+namespace framelane::gst {
+namespace {
+
+// What gst_base_sink_wait_preroll() returns for a step; its name is the base class's secret.
+constexpr GstFlowReturn kStepped = GST_FLOW_CUSTOM_ERROR;
+
+GstBaseSinkClass* parent_class() { return GST_BASE_SINK_CLASS(g_type_class_peek(GST_TYPE_BASE_SINK)); }
+
+void add_ring_properties(PropertyTable<LaneSink>& rows) {
+  using E = LaneSink;
+  rows.push_back(count_property<E>(
+      {"burst", "Burst depth",
+       "Frames that the lane absorbs while a consumer pauses, with no drop and no wait (frames)"},
+      1, 4096, [](auto& s) -> auto& { return s.api.burst; }));
+  rows.push_back(time_property<E>(
+      {"burst-time", "Burst time", "The same as a time (ns); wins when not 0 and the caps have a frame rate"},
+      [](auto& s) -> auto& { return s.api.burst_time; }));
+  rows.push_back(choice_property<E>(
+      {"leaky", "Leaky", "What happens to frames when the lane is full"}, leaky_type(),
+      [](auto& s) -> auto& { return s.leaky; }));
+  rows.push_back(time_property<E>(
+      {"full-timeout", "Full timeout",
+       "leaky=no waits this long for room, then drops the frame (ns; 18446744073709551615 = for ever)"},
+      [](auto& s) -> auto& { return s.api.full_timeout; }));
+  rows.push_back(time_property<E>(
+      {"stall-timeout", "Stall timeout",
+       "A consumer that doesn't move for this long is no longer waited for (ns; 18446744073709551615 = never)"},
+      [](auto& s) -> auto& { return s.api.stall_timeout; }));
+  rows.push_back(count_property<E>(
+      {"history", "History", "Old frames that a late consumer still gets (frames)"}, 0, 4096,
+      [](auto& s) -> auto& { return s.api.history; }));
+  rows.push_back(count_property<E>(
+      {"max-loans", "Most loans",
+       "Slots that upstream may be writing into at any time; further buffers are copied (slots)"},
+      1, 1023, [](auto& s) -> auto& { return s.api.max_loans; }));
+  rows.push_back(count_property<E>(
+      {"max-consumers", "Most consumers", "Consumers at a time"}, 1, 32,
+      [](auto& s) -> auto& { return s.api.max_consumers; }));
+  rows.push_back(choice_property<E>(
+      {"stamps", "Stamps", "Which frames carry the time of publishing, to measure latency"}, stamps_type(),
+      [](auto& s) -> auto& { return s.api.stamps; }));
+  rows.push_back(time_property<E>(
+      {"linger", "Linger", "Stopping waits this long for consumers to be told of the end (ns)"},
+      [](auto& s) -> auto& { return s.api.linger; }));
+}
+
+PropertyTable<LaneSink> make_properties() {
+  using E = LaneSink;
+  PropertyTable<E> rows;
+  add_common(rows);
+  add_ring_properties(rows);
+  rows.push_back({g_param_spec_int("wait-for-consumers", "Wait for consumers",
+                                   "Consumers to wait for before the first frame (-1 = one, unless upstream is live)",
+                                   -1, 32, E::Settings{}.wait_for_consumers, kSettable),
+                  [](auto& s, const GValue* value) { s.wait_for_consumers = g_value_get_int(value); },
+                  [](const auto& s, GValue* value) { g_value_set_int(value, s.wait_for_consumers); },
+                  {}});
+  rows.push_back(state_property<E>(
+      g_param_spec_uint("num-consumers", "Consumers", "Consumers that are connected now", 0, G_MAXUINT, 0, kReadable),
+      [](E& sink, GValue* value) { g_value_set_uint(value, sink.num_consumers()); }));
+  return rows;
+}
+
+}  // namespace
+
+const PropertyTable<LaneSink>& LaneSink::properties() {
+  static const PropertyTable<LaneSink> rows = make_properties();
+  return rows;
+}
+
+void LaneSink::set_property(guint id, const GValue* value, GParamSpec*) {
+  set_from(properties(), *this, settings_, id, value);
+}
+
+void LaneSink::get_property(guint id, GValue* value, GParamSpec*) {
+  get_from(properties(), *this, settings_, id, value);
+}
+
+std::string LaneSink::lane() const {
+  GST_OBJECT_LOCK(element_);
+  std::string lane = settings_.api.lane;
+  GST_OBJECT_UNLOCK(element_);
+  return lane;
+}
+
+void LaneSink::set_lane(std::string lane) {
+  GST_OBJECT_LOCK(element_);
+  settings_.api.lane = std::move(lane);
+  GST_OBJECT_UNLOCK(element_);
+}
+
+// --- state
+
+std::shared_ptr<SinkSession> LaneSink::session() const {
+  GST_OBJECT_LOCK(element_);
+  std::shared_ptr<SinkSession> session = session_;
+  GST_OBJECT_UNLOCK(element_);
+  return session;
+}
+
+bool LaneSink::open() {
+  GST_OBJECT_LOCK(element_);
+  const Settings settings = settings_;
+  GST_OBJECT_UNLOCK(element_);
+  auto checked = check_lane(settings.api.lane, *shm_only_ != FALSE, "lanesink");
+  auto opened = checked ? SinkSession::open(gst_element(), settings) : tl::unexpected(checked.error());
+  if (!opened) {
+    post_error(gst_element(), opened.error(), "lane " + settings.api.lane);
+    return false;
+  }
+  std::shared_ptr<SinkSession> session = std::move(*opened);
+  announce_consumers(gst_element(), session->producer());
+  GST_INFO_OBJECT(element_, "opened %s", session->producer().descriptor().c_str());
+  GST_OBJECT_LOCK(element_);
+  session_ = std::move(session);
+  GST_OBJECT_UNLOCK(element_);
+  return true;
+}
+
+void LaneSink::close() {
+  std::shared_ptr<SinkSession> session;
+  GST_OBJECT_LOCK(element_);
+  session.swap(session_);
+  GST_OBJECT_UNLOCK(element_);
+  if (session != nullptr) session->close();
+}
+
+// Opening is not left to start(): the base class posts a second error for a start() that fails.
+GstStateChangeReturn LaneSink::change_state(GstStateChange transition) {
+  GST_INFO_OBJECT(element_, "%s", gst_state_change_get_name(transition));
+  if (transition == GST_STATE_CHANGE_READY_TO_PAUSED && !open()) return GST_STATE_CHANGE_FAILURE;
+  if (transition == GST_STATE_CHANGE_PAUSED_TO_PLAYING) {
+    if (const auto session = this->session()) session->reset_clock();
+  }
+  const GstStateChangeReturn result = GST_ELEMENT_CLASS(parent_class())->change_state(gst_element(), transition);
+  const bool failed = transition == GST_STATE_CHANGE_READY_TO_PAUSED && result == GST_STATE_CHANGE_FAILURE;
+  if (transition == GST_STATE_CHANGE_PAUSED_TO_READY || failed) close();
+  return result;
+}
+
+gboolean LaneSink::unlock() {
+  if (const auto session = this->session()) session->interrupt();
+  return TRUE;
+}
+
+gboolean LaneSink::unlock_stop() {
+  if (const auto session = this->session()) session->resume();
+  return TRUE;
+}
+
+// --- stream
+
+/// Repeats what was interrupted by a pause when playing goes on. Called with the preroll lock held, as all below.
+template <class Call>
+GstFlowReturn LaneSink::until_done(Call call) {
+  for (;;) {
+    auto result = call();
+    if (result) return GST_FLOW_OK;
+    if (result.error().code != Code::kInterrupted) {
+      post_error(gst_element(), result.error());
+      return GST_FLOW_ERROR;
+    }
+    const GstFlowReturn flow = gst_base_sink_wait_preroll(element_);
+    if (flow != GST_FLOW_OK && flow != kStepped) return flow;
+  }
+}
+
+/// False: the stream stops here.
+bool LaneSink::forward(format::Event event) {
+  if (event.text.size() > kMostText) {
+    GST_WARNING_OBJECT(element_, "an event doesn't cross the lane: its text has %zu bytes", event.text.size());
+    return true;
+  }
+  session_->queue(std::move(event));
+  return until_done([&] { return session_->flush(); }) == GST_FLOW_OK;
+}
+
+gboolean LaneSink::event(GstEvent* event) {
+  // A gap is a piece of the stream: wait_event() sends it when it is its turn.
+  auto crosses = GST_EVENT_TYPE(event) == GST_EVENT_GAP ? std::nullopt : to_lane(event);
+  if (crosses && !forward(std::move(*crosses))) {
+    gst_event_unref(event);
+    return FALSE;
+  }
+  return parent_class()->event(element_, event);
+}
+
+gboolean LaneSink::set_caps(GstCaps* caps) {
+  const std::string feature = foreign_feature(caps);
+  if (!feature.empty()) {
+    GST_ELEMENT_ERROR(
+        element_, STREAM, FORMAT,
+        ("Frames with %s can't cross a lane; put an element that brings them to system memory before it, for "
+         "example vapostproc, gldownload or videoconvert.",
+         feature.c_str()),
+        ("caps %" GST_PTR_FORMAT, static_cast<void*>(caps)));
+    return FALSE;
+  }
+  const StringPtr text(gst_caps_to_string(caps));
+  return forward(make_event(format::EventType::kCaps, text.get())) ? TRUE : FALSE;
+}
+
+GstFlowReturn LaneSink::get_ready() {
+  std::optional<GstClockTime> configured;
+  if (gst_base_sink_get_sync(element_) != FALSE) configured = gst_base_sink_get_latency(element_);
+  return until_done([&] { return session_->get_ready(GST_BASE_SINK_PAD(element_), configured); });
+}
+
+GstFlowReturn LaneSink::wait_event(GstEvent* event) {
+  GstFlowReturn flow = parent_class()->wait_event(element_, event);
+  if (flow == GST_FLOW_OK) flow = get_ready();
+  if (flow != GST_FLOW_OK) return flow;
+  if (GST_EVENT_TYPE(event) == GST_EVENT_EOS) return until_done([&] { return session_->end(); });
+  if (auto gap = to_lane(event)) return forward(std::move(*gap)) ? GST_FLOW_OK : GST_FLOW_FLUSHING;
+  return GST_FLOW_OK;
+}
+
+GstFlowReturn LaneSink::render(GstBuffer* buffer) {
+  if (const GstFlowReturn flow = get_ready(); flow != GST_FLOW_OK) return flow;
+  Published published = Published::kSent;
+  const GstFlowReturn flow = until_done([&]() -> Result<void> {
+    auto result = session_->publish(buffer, element_->segment);
+    if (!result) return tl::unexpected(result.error());
+    published = *result;
+    return {};
+  });
+  if (published == Published::kDropped && flow == GST_FLOW_OK)
+    GST_DEBUG_OBJECT(element_, "the lane is full: dropped a frame");
+  return flow;
+}
+
+gboolean LaneSink::propose_allocation(GstQuery* query) {
+  const auto session = this->session();
+  if (session == nullptr) return FALSE;
+  session->offer_allocation(query);
+  return TRUE;
+}
+
+gboolean LaneSink::send_event(GstEvent* event) {
+  const bool latency = GST_EVENT_TYPE(event) == GST_EVENT_LATENCY;
+  const gboolean handled = GST_ELEMENT_CLASS(parent_class())->send_event(gst_element(), event);
+  if (latency) {
+    if (const auto session = this->session()) session->request_latency();
+  }
+  return handled;
+}
+
+// --- states
+
+std::string LaneSink::transport() const { return session() == nullptr ? "" : "shm"; }
+
+guint LaneSink::num_consumers() const {
+  const auto session = this->session();
+  return session == nullptr ? 0 : session->producer().num_consumers();
+}
+
+GstStructure* LaneSink::stats() const {
+  GstStructure* const stats = gst_base_sink_get_stats(element_);
+  gst_structure_set_name(stats, "application/x-framelane-sink-stats");
+  if (const auto session = this->session()) session->add_stats(stats);
+  return stats;
+}
+
+}  // namespace framelane::gst

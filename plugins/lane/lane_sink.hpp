@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: MIT
+#pragma once
+
+#include <memory>
+
+#include <gst/base/gstbasesink.h>
+
+#include "lane/properties.hpp"
+#include "lane/sink_session.hpp"
+
+namespace framelane::gst {
+
+/// The sending elements: lanesink (any transport) and shmringsink (shared memory only). lane_sink_glue.cpp makes
+/// GObjects of it.
+///
+/// Threads: properties from any; state changes from the application's; event() to render() from the streaming thread.
+class LaneSink {
+ public:
+  using Settings = SinkSettings;
+
+  LaneSink(GstBaseSink* element, const gboolean* shm_only) : element_(element), shm_only_(shm_only) {}
+  static LaneSink& of(void* object);
+  [[nodiscard]] static const PropertyTable<LaneSink>& properties();
+  [[nodiscard]] GstElement* gst_element() const noexcept { return GST_ELEMENT_CAST(element_); }
+
+  // GObject and GstElement
+  void set_property(guint id, const GValue* value, GParamSpec* spec);
+  void get_property(guint id, GValue* value, GParamSpec* spec);
+  GstStateChangeReturn change_state(GstStateChange transition);
+  gboolean send_event(GstEvent* event);
+
+  // GstBaseSink
+  gboolean event(GstEvent* event);
+  gboolean set_caps(GstCaps* caps);
+  GstFlowReturn wait_event(GstEvent* event);
+  GstFlowReturn render(GstBuffer* buffer);
+  gboolean propose_allocation(GstQuery* query);
+  gboolean unlock();
+  gboolean unlock_stop();
+
+  // GstURIHandler
+  [[nodiscard]] std::string lane() const;
+  void set_lane(std::string lane);
+
+  // what the properties show
+  [[nodiscard]] std::string transport() const;
+  [[nodiscard]] GstStructure* stats() const;
+  [[nodiscard]] guint num_consumers() const;
+
+ private:
+  [[nodiscard]] bool open();
+  void close();
+  [[nodiscard]] std::shared_ptr<SinkSession> session() const;
+  [[nodiscard]] bool forward(format::Event event);
+  [[nodiscard]] GstFlowReturn get_ready();
+  template <class Call>
+  [[nodiscard]] GstFlowReturn until_done(Call call);
+
+  GstBaseSink* const element_;
+  const gboolean* const shm_only_;        // of the class
+  Settings settings_;                     // OBJECT_LOCK
+  std::shared_ptr<SinkSession> session_;  // OBJECT_LOCK; made in READY to PAUSED
+};
+
+}  // namespace framelane::gst

@@ -1,0 +1,120 @@
+// SPDX-License-Identifier: MIT
+#include <gst/base/gstpushsrc.h>
+
+#include "lane/elements.hpp"
+#include "lane/glue.hpp"
+#include "lane/lane_src.hpp"
+#include "lane/thunk.hpp"
+
+/**
+ * SECTION:element-lanesrc
+ * @title: lanesrc
+ * @short_description: receives the frames of a lane
+ *
+ * Frames are read where the producer wrote them, read-only. Caps, segment, tags and timestamps are the producer's; no
+ * caps need to be typed. Either side may start first, and a producer that comes back is found again.
+ *
+ * |[
+ * gst-launch-1.0 lanesrc lane=cam0 ! videoconvert ! autovideosink
+ * gst-launch-1.0 lanesrc lane=film ! videoconvert ! x264enc ! mp4mux ! filesink location=film.mp4 -e
+ * ]|
+ */
+
+/**
+ * SECTION:element-shmringsrc
+ * @title: shmringsrc
+ * @short_description: lanesrc that uses shared memory and nothing else
+ *
+ * |[
+ * gst-launch-1.0 shmringsrc lane=tone ! audioconvert ! autoaudiosink
+ * gst-launch-1.0 shmringsrc lane=cam0 mode=latest ! videoconvert ! autovideosink
+ * ]|
+ */
+namespace framelane::gst {
+namespace {
+
+using SrcInstance = Instance<GstPushSrc, LaneSrc>;
+using SrcClass = Class<GstPushSrcClass>;
+
+GstStaticPadTemplate pad_template = GST_STATIC_PAD_TEMPLATE("src", GST_PAD_SRC, GST_PAD_ALWAYS, GST_STATIC_CAPS_ANY);
+
+void finalize(GObject* object) {
+  delete reinterpret_cast<SrcInstance*>(object)->impl;
+  G_OBJECT_CLASS(g_type_class_peek(GST_TYPE_PUSH_SRC))->finalize(object);
+}
+
+void base_class_init(gpointer klass, gpointer) {
+  GObjectClass* const object_class = G_OBJECT_CLASS(klass);
+  object_class->set_property = Thunk<&LaneSrc::set_property>::call;
+  object_class->get_property = Thunk<&LaneSrc::get_property>::call;
+  object_class->finalize = finalize;
+  install_properties(object_class, LaneSrc::properties());
+
+  GstElementClass* const element_class = GST_ELEMENT_CLASS(klass);
+  element_class->change_state = Thunk<&LaneSrc::change_state>::call;
+  gst_element_class_add_static_pad_template(element_class, &pad_template);
+
+  GstBaseSrcClass* const src_class = GST_BASE_SRC_CLASS(klass);
+  src_class->create = Thunk<&LaneSrc::create>::call;
+  src_class->negotiate = Thunk<&LaneSrc::negotiate>::call;
+  src_class->decide_allocation = Thunk<&LaneSrc::decide_allocation>::call;
+  src_class->get_caps = Thunk<&LaneSrc::get_caps>::call;
+  src_class->query = Thunk<&LaneSrc::query>::call;
+  src_class->unlock = Thunk<&LaneSrc::unlock>::call;
+  src_class->unlock_stop = Thunk<&LaneSrc::unlock_stop>::call;
+}
+
+void base_instance_init(GTypeInstance* instance, gpointer klass) {
+  auto* const self = reinterpret_cast<SrcInstance*>(instance);
+  self->impl = new LaneSrc(GST_BASE_SRC(instance), &static_cast<SrcClass*>(klass)->shm_only);
+}
+
+GType base_type() {
+  static const GType type =
+      g_type_register_static_simple(GST_TYPE_PUSH_SRC, "GstLaneBaseSrc", sizeof(SrcClass), base_class_init,
+                                    sizeof(SrcInstance), base_instance_init, G_TYPE_FLAG_ABSTRACT);
+  return type;
+}
+
+void class_init(gpointer klass, gpointer shm_only) {
+  static_cast<SrcClass*>(klass)->shm_only = GPOINTER_TO_INT(shm_only);
+  const bool shm = shm_only != nullptr;
+  gst_element_class_set_static_metadata(
+      GST_ELEMENT_CLASS(klass), shm ? "Shared-memory ring source" : "Lane source", "Source/Network",
+      shm ? "Receives frames from another process of this machine through a shared-memory ring"
+          : "Receives frames from another process through a lane, over the best transport that both sides have",
+      kAuthor);
+}
+
+void uri_init(gpointer iface, gpointer) {
+  auto* const handler = static_cast<GstURIHandlerInterface*>(iface);
+  handler->get_type = [](GType) { return GST_URI_SRC; };
+  handler->get_protocols = uri_protocols;
+  handler->get_uri = [](GstURIHandler* element) { return uri_of(LaneSrc::of(element).lane()); };
+  handler->set_uri = [](GstURIHandler* element, const gchar* uri, GError**) -> gboolean {
+    LaneSrc::of(element).set_lane(uri);
+    return TRUE;
+  };
+}
+
+GType final_type(const char* name, bool shm_only) {
+  const GTypeInfo info = {sizeof(SrcClass),    nullptr, nullptr, class_init, nullptr, GINT_TO_POINTER(shm_only ? 1 : 0),
+                          sizeof(SrcInstance), 0,       nullptr, nullptr};
+  return g_type_register_static(base_type(), name, &info, static_cast<GTypeFlags>(0));
+}
+
+}  // namespace
+
+LaneSrc& LaneSrc::of(void* object) { return *static_cast<SrcInstance*>(object)->impl; }
+
+bool register_sources(GstPlugin* plugin) {
+  static const GType lane = final_type("GstLaneSrc", false);
+  static const GType ring = final_type("GstShmRingSrc", true);
+  // The look-up by URI takes the first handler whatever its rank, so there must be only one.
+  static const GInterfaceInfo uri = {uri_init, nullptr, nullptr};
+  g_type_add_interface_static(lane, GST_TYPE_URI_HANDLER, &uri);
+  return gst_element_register(plugin, "lanesrc", GST_RANK_NONE, lane) &&
+         gst_element_register(plugin, "shmringsrc", GST_RANK_NONE, ring);
+}
+
+}  // namespace framelane::gst

@@ -1,0 +1,174 @@
+// SPDX-License-Identifier: MIT
+#include "lane/media.hpp"
+
+#include <algorithm>
+#include <cstdlib>
+
+#include "lane/events.hpp"
+#include "lane/gst_ptr.hpp"
+
+namespace framelane::gst {
+namespace {
+
+VideoLayout layout_from(const GstVideoInfo& info) {
+  VideoLayout layout;
+  layout.planes = GST_VIDEO_INFO_N_PLANES(&info);
+  for (guint i = 0; i < layout.planes; ++i) {
+    layout.offset[i] = info.offset[i];
+    layout.stride[i] = info.stride[i];
+  }
+  return layout;
+}
+
+void append(GstStructure* structure, const char* field, GType type, const VideoLayout& layout) {
+  GValue list = G_VALUE_INIT;
+  g_value_init(&list, GST_TYPE_ARRAY);
+  for (guint i = 0; i < layout.planes; ++i) {
+    GValue item = G_VALUE_INIT;
+    g_value_init(&item, type);
+    if (type == G_TYPE_INT) {
+      g_value_set_int(&item, layout.stride[i]);
+    } else {
+      g_value_set_uint64(&item, layout.offset[i]);
+    }
+    gst_value_array_append_and_take_value(&list, &item);
+  }
+  gst_structure_take_value(structure, field, &list);
+}
+
+// The peer wrote it: a list of `type`, at most one item for each plane that a frame can have.
+const GValue* list_of(const GstStructure* structure, const char* field, GType type) {
+  const GValue* list = gst_structure_get_value(structure, field);
+  if (list == nullptr || !GST_VALUE_HOLDS_ARRAY(list) || gst_value_array_get_size(list) > GST_VIDEO_MAX_PLANES) {
+    return nullptr;
+  }
+  for (guint i = 0; i < gst_value_array_get_size(list); ++i) {
+    if (!G_VALUE_HOLDS(gst_value_array_get_value(list, i), type)) return nullptr;
+  }
+  return list;
+}
+
+}  // namespace
+
+Media::Media(const GstCaps* caps) {
+  const GstStructure* structure = gst_caps_get_structure(caps, 0);
+  GstVideoInfo video;
+  GstAudioInfo audio;
+  if (gst_structure_has_name(structure, "video/x-raw") && gst_video_info_from_caps(&video, caps) &&
+      GST_VIDEO_INFO_FORMAT(&video) != GST_VIDEO_FORMAT_ENCODED) {
+    video_ = video;
+    default_layout_ = layout_from(video);
+  } else if (gst_structure_has_name(structure, "audio/x-raw") && gst_audio_info_from_caps(&audio, caps) &&
+             GST_AUDIO_INFO_LAYOUT(&audio) == GST_AUDIO_LAYOUT_NON_INTERLEAVED) {
+    planar_ = audio;
+  }
+}
+
+gsize Media::row_bytes(guint plane) const {
+  const GstVideoFormatInfo* info = video_->finfo;
+  gint components[GST_VIDEO_MAX_COMPONENTS];
+  gst_video_format_info_component(info, plane, components);
+  const gint pixel_stride = GST_VIDEO_FORMAT_INFO_PSTRIDE(info, components[0]);
+  // Formats that pack pixels into words (v210) have none.
+  if (pixel_stride == 0) return static_cast<gsize>(std::abs(video_->stride[plane]));
+  return static_cast<gsize>(GST_VIDEO_FORMAT_INFO_SCALE_WIDTH(info, components[0], GST_VIDEO_INFO_WIDTH(&*video_)) *
+                            pixel_stride);
+}
+
+gsize Media::needed(const VideoLayout& layout) const {
+  const GstVideoFormatInfo* info = video_->finfo;
+  if (layout == default_layout_) return GST_VIDEO_INFO_SIZE(&*video_);
+  gsize needed = 0;
+  for (guint plane = 0; plane < layout.planes; ++plane) {
+    gint components[GST_VIDEO_MAX_COMPONENTS];
+    gst_video_format_info_component(info, plane, components);
+    const auto rows = static_cast<gsize>(
+        GST_VIDEO_FORMAT_INFO_SCALE_HEIGHT(info, components[0], GST_VIDEO_INFO_FIELD_HEIGHT(&*video_)));
+    // The last row ends where its pixels end; padding behind it needn't be there.
+    const gsize bytes = (std::max<gsize>(rows, 1) - 1) * static_cast<gsize>(layout.stride[plane]) + row_bytes(plane);
+    needed = std::max(needed, layout.offset[plane] + bytes);
+  }
+  return needed;
+}
+
+bool Media::can_send(const VideoLayout& layout) const {
+  if (layout == default_layout_) return true;
+  // Strides of tiled formats count tiles, negative ones walk towards the frame's start: not worth a rule on both sides.
+  if (GST_VIDEO_FORMAT_INFO_IS_TILED(video_->finfo)) return false;
+  return layout.planes == default_layout_.planes &&
+         std::all_of(layout.stride.begin(), layout.stride.begin() + layout.planes,
+                     [](gint stride) { return stride > 0; });
+}
+
+GstVideoInfo Media::with_layout(const VideoLayout& layout) const {
+  GstVideoInfo info = *video_;
+  for (guint i = 0; i < layout.planes; ++i) {
+    info.offset[i] = layout.offset[i];
+    info.stride[i] = layout.stride[i];
+  }
+  return info;
+}
+
+VideoLayout Media::layout_of(GstBuffer* buffer) const {
+  const GstVideoMeta* meta = gst_buffer_get_video_meta(buffer);
+  if (meta == nullptr || meta->n_planes != default_layout_.planes) return default_layout_;
+  VideoLayout layout;
+  layout.planes = meta->n_planes;
+  std::copy_n(meta->offset, layout.planes, layout.offset.begin());
+  std::copy_n(meta->stride, layout.planes, layout.stride.begin());
+  return layout;
+}
+
+void Media::add_meta(GstBuffer* buffer, const VideoLayout& layout) const {
+  std::array<gsize, GST_VIDEO_MAX_PLANES> offset = layout.offset;
+  std::array<gint, GST_VIDEO_MAX_PLANES> stride = layout.stride;
+  gst_buffer_add_video_meta_full(buffer, GST_VIDEO_FRAME_FLAG_NONE, GST_VIDEO_INFO_FORMAT(&*video_),
+                                 static_cast<guint>(GST_VIDEO_INFO_WIDTH(&*video_)),
+                                 static_cast<guint>(GST_VIDEO_INFO_HEIGHT(&*video_)), layout.planes, offset.data(),
+                                 stride.data());
+}
+
+format::Event to_lane(const VideoLayout& layout) {
+  const StructurePtr structure(gst_structure_new_empty("framelane-layout"));
+  append(structure.get(), "offset", G_TYPE_UINT64, layout);
+  append(structure.get(), "stride", G_TYPE_INT, layout);
+  const StringPtr text(gst_structure_to_string(structure.get()));
+  return make_event(format::EventType::kState, text.get(), static_cast<std::uint32_t>(StateKind::kLayout));
+}
+
+Result<VideoLayout> layout_of(const format::Event& event) {
+  const StructurePtr structure(gst_structure_from_string(event.text.c_str(), nullptr));
+  const GValue* offsets = structure == nullptr ? nullptr : list_of(structure.get(), "offset", G_TYPE_UINT64);
+  const GValue* strides = structure == nullptr ? nullptr : list_of(structure.get(), "stride", G_TYPE_INT);
+  if (offsets == nullptr || strides == nullptr ||
+      gst_value_array_get_size(offsets) != gst_value_array_get_size(strides)) {
+    return fail(Code::kProtocol, "the producer sent a video layout that can't be read");
+  }
+  VideoLayout layout;
+  layout.planes = gst_value_array_get_size(offsets);
+  for (guint i = 0; i < layout.planes; ++i) {
+    const guint64 offset_untrusted = g_value_get_uint64(gst_value_array_get_value(offsets, i));
+    const gint stride_untrusted = g_value_get_int(gst_value_array_get_value(strides, i));
+    // Beyond these the sum of needed() could wrap; each frame is checked against that sum.
+    if (offset_untrusted > G_MAXUINT32 || stride_untrusted <= 0 || stride_untrusted > (1 << 24)) {
+      return fail(Code::kProtocol, "the producer sent a video layout that no frame can have");
+    }
+    layout.offset[i] = static_cast<gsize>(offset_untrusted);
+    layout.stride[i] = stride_untrusted;
+  }
+  return layout;
+}
+
+std::string foreign_feature(const GstCaps* caps) {
+  for (guint i = 0; i < gst_caps_get_size(caps); ++i) {
+    const GstCapsFeatures* features = gst_caps_get_features(caps, i);
+    if (features == nullptr) continue;
+    for (guint k = 0; k < gst_caps_features_get_size(features); ++k) {
+      const char* feature = gst_caps_features_get_nth(features, k);
+      if (g_strcmp0(feature, GST_CAPS_FEATURE_MEMORY_SYSTEM_MEMORY) != 0) return feature;
+    }
+  }
+  return {};
+}
+
+}  // namespace framelane::gst

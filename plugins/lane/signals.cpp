@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: MIT
+#include "lane/signals.hpp"
+
+#include <memory>
+
+#define GST_CAT_DEFAULT lane_debug
+#include "lane/debug.hpp"
+#include "lane/stats.hpp"
+
+namespace framelane::gst {
+namespace {
+
+guint added_signal = 0;
+guint removed_signal = 0;
+
+// The monitor's thread may still be about to call when the element goes.
+class WeakElement {
+ public:
+  explicit WeakElement(GstElement* element) { g_weak_ref_init(&ref_, element); }
+  ~WeakElement() { g_weak_ref_clear(&ref_); }
+  WeakElement(const WeakElement&) = delete;
+  WeakElement& operator=(const WeakElement&) = delete;
+  [[nodiscard]] ObjectPtr get() { return ObjectPtr(static_cast<GstObject*>(g_weak_ref_get(&ref_))); }
+
+ private:
+  GWeakRef ref_;
+};
+
+}  // namespace
+
+void install_consumer_signals(GType type) {
+  added_signal = g_signal_new("consumer-added", type, G_SIGNAL_RUN_LAST, 0, nullptr, nullptr, nullptr, G_TYPE_NONE, 2,
+                              G_TYPE_UINT, GST_TYPE_STRUCTURE);
+  removed_signal = g_signal_new("consumer-removed", type, G_SIGNAL_RUN_LAST, 0, nullptr, nullptr, nullptr, G_TYPE_NONE,
+                                3, G_TYPE_UINT, GST_TYPE_STRUCTURE, G_TYPE_STRING);
+}
+
+void announce_consumers(GstElement* element, Producer& producer) {
+  producer.on_consumer(
+      [weak = std::make_shared<WeakElement>(element)](const ConsumerInfo& info, bool joined, std::string_view reason) {
+        const ObjectPtr sink = weak->get();
+        if (sink == nullptr) return;
+        const StructurePtr structure = structure_of(info);
+        if (joined) {
+          GST_INFO_OBJECT(sink.get(), "consumer %u joined: %s, pid %d", info.id, info.name.c_str(), info.pid);
+          g_signal_emit(sink.get(), added_signal, 0, info.id, structure.get());
+        } else {
+          const std::string why(reason);
+          GST_INFO_OBJECT(sink.get(), "consumer %u left: %s", info.id, why.c_str());
+          g_signal_emit(sink.get(), removed_signal, 0, info.id, structure.get(), why.c_str());
+        }
+        g_object_notify(G_OBJECT(sink.get()), "num-consumers");
+      });
+}
+
+}  // namespace framelane::gst

@@ -1,0 +1,309 @@
+// SPDX-License-Identifier: MIT
+#include "lane/sink_session.hpp"
+
+#include <algorithm>
+
+#define GST_CAT_DEFAULT lane_debug
+#include "lane/debug.hpp"
+#include "lane/frame_info.hpp"
+#include "lane/slot_pool.hpp"
+#include "lane/stats.hpp"
+
+namespace framelane::gst {
+namespace {
+
+constexpr const char* kReasonFields[] = {"",
+                                         "copied-foreign",
+                                         "copied-pool-overflow",
+                                         "copied-several-memories",
+                                         "copied-part",
+                                         "copied-repeated",
+                                         "copied-mapped",
+                                         "copied-layout"};
+static_assert(std::size(kReasonFields) == static_cast<std::size_t>(Slots::Reason::kCount));
+
+}  // namespace
+
+Result<std::unique_ptr<SinkSession>> SinkSession::open(GstElement* element, const SinkSettings& settings) {
+  SinkSettings own = settings;
+  // `auto` starts as "no", which loses nothing, until upstream has said whether it is live.
+  own.api.leaky = Leaky::kNo;
+  if (settings.leaky == LeakyChoice::kUpstream) own.api.leaky = Leaky::kUpstream;
+  if (settings.leaky == LeakyChoice::kDownstream) own.api.leaky = Leaky::kDownstream;
+  auto slots = Slots::open(own.api);
+  if (!slots) return tl::unexpected(slots.error());
+  return std::make_unique<SinkSession>(element, own, std::move(*slots));
+}
+
+SinkSession::SinkSession(GstElement* element, const SinkSettings& settings, std::shared_ptr<Slots> slots)
+    : element_(element), settings_(settings), slots_(std::move(slots)), allocator_(new_lane_allocator(slots_)) {}
+
+SinkSession::~SinkSession() { close(); }
+
+void SinkSession::close() noexcept { slots_->close(); }
+
+// --- events
+
+Result<void> SinkSession::flush() {
+  while (ready_ && !queued_.empty()) {
+    const format::Event& event = queued_.front();
+    if (event.type == format::EventType::kCaps) {
+      if (auto cleared = clear_layout(); !cleared) return cleared;
+    }
+    if (auto sent = send(event); !sent) return sent;
+    queued_.pop_front();
+  }
+  return {};
+}
+
+Result<void> SinkSession::send(const format::Event& event) {
+  if (auto begun = begin_again(); !begun) return begun;
+  if (auto sent = slots_->producer().send(event); !sent) return sent;
+  remember(event);
+  if (event.type == format::EventType::kCaps) media_ = Media(CapsPtr(gst_caps_from_string(event.text.c_str())).get());
+  return {};
+}
+
+// The old caps' layout must not meet the new caps, not even at a consumer that joins in between.
+Result<void> SinkSession::clear_layout() {
+  if (layout_.planes == 0) return {};
+  if (auto sent = send(to_lane(VideoLayout{})); !sent) return sent;
+  layout_ = {};
+  return {};
+}
+
+// An end of stream ends the lane's stream for all; what upstream sends after a flush begins another one.
+Result<void> SinkSession::begin_again() {
+  while (ended_ && resent_ < sticky_.size()) {
+    if (auto sent = slots_->producer().send(sticky_[resent_]); !sent) return sent;
+    ++resent_;
+  }
+  ended_ = false;
+  return {};
+}
+
+void SinkSession::remember(const format::Event& event) {
+  if (!format::is_sticky(event.type)) return;
+  using format::EventType;
+  if (event.type == EventType::kStreamStart) {
+    std::erase_if(sticky_,
+                  [](const auto& old) { return old.type == EventType::kTag || old.type == EventType::kStreamStart; });
+    sticky_.insert(sticky_.begin(), event);
+    return;
+  }
+  const auto same = std::find_if(sticky_.begin(), sticky_.end(), [&](const auto& old) {
+    const bool by_number = event.type == EventType::kTag || event.type == EventType::kState;
+    return old.type == event.type && (!by_number || old.number == event.number);
+  });
+  if (same == sticky_.end()) {
+    sticky_.push_back(event);
+  } else {
+    *same = event;
+  }
+}
+
+Result<void> SinkSession::send_layout(const VideoLayout& layout) {
+  // Nothing said means "as the caps imply".
+  const VideoLayout said = layout == media_.default_layout() ? VideoLayout{} : layout;
+  if (layout_ == said) return {};
+  if (auto sent = send(to_lane(said)); !sent) return sent;
+  GST_DEBUG_OBJECT(element_, "frames have the %s layout from here on", said.planes == 0 ? "default" : "writer's");
+  layout_ = said;
+  return {};
+}
+
+Result<void> SinkSession::end() {
+  if (ended_) return {};
+  auto ended = slots_->producer().end_of_stream();
+  if (!ended) return ended;
+  ended_ = true;
+  resent_ = 0;
+  return {};
+}
+
+void SinkSession::reset_clock() {
+  base_time_.reset();
+  request_latency();
+}
+
+// --- before the first frame
+
+Result<void> SinkSession::get_ready(GstPad* sinkpad, std::optional<GstClockTime> configured_latency) {
+  if (!latency_stale_.load(std::memory_order_acquire)) return {};
+  const Latency latency = ask_upstream(sinkpad, configured_latency);
+  if (!ready_) {
+    decide_leaky(latency.live);
+    const gint wanted = settings_.wait_for_consumers;
+    const auto count = static_cast<std::uint32_t>(wanted >= 0 ? wanted : (latency.live ? 0 : 1));
+    if (count > slots_->producer().num_consumers()) {
+      GST_INFO_OBJECT(element_, "waiting for %u consumers", count);
+      if (auto there = slots_->producer().wait_for_consumers(count, kForever); !there) return there;
+    }
+    ready_ = true;
+  }
+  if (auto flushed = flush(); !flushed) return flushed;
+  latency_stale_.store(false, std::memory_order_release);
+  if (latency_ == latency) return {};
+  if (auto sent = send(to_lane(latency)); !sent) {
+    request_latency();
+    return sent;
+  }
+  latency_ = latency;
+  return {};
+}
+
+Latency SinkSession::ask_upstream(GstPad* sinkpad, std::optional<GstClockTime> configured_latency) const {
+  const QueryPtr query(gst_query_new_latency());
+  Latency latency;
+  gboolean live = FALSE;
+  if (gst_pad_peer_query(sinkpad, query.get())) {
+    gst_query_parse_latency(query.get(), &live, &latency.min, &latency.max);
+    latency.live = live != FALSE;
+  }
+  // With sync=true a frame leaves when the pipeline's configured latency has passed.
+  if (configured_latency && latency.live) latency.min = std::max(latency.min, *configured_latency);
+  return latency;
+}
+
+void SinkSession::decide_leaky(bool live) {
+  if (settings_.leaky != LeakyChoice::kAuto) return;
+  GST_INFO_OBJECT(element_, "leaky is %s", live ? "downstream: upstream is live" : "no: upstream is not live");
+  slots_->producer().set_leaky(live ? Leaky::kDownstream : Leaky::kNo);
+}
+
+void SinkSession::offer_allocation(GstQuery* query) {
+  GstCaps* caps = nullptr;
+  gboolean need_pool = FALSE;
+  gst_query_parse_allocation(query, &caps, &need_pool);
+  GstVideoInfo info;
+  if (caps != nullptr && gst_structure_has_name(gst_caps_get_structure(caps, 0), "video/x-raw") &&
+      gst_video_info_from_caps(&info, caps)) {
+    GstBufferPool* const pool = need_pool != FALSE ? new_slot_pool(slots_, allocator_.get()) : nullptr;
+    // No maximum: avdec drops pools with one below 32, and this one never runs dry.
+    gst_query_add_allocation_pool(query, pool, static_cast<guint>(info.size), 2, 0);
+    if (pool != nullptr) gst_object_unref(pool);
+    gst_query_add_allocation_meta(query, GST_VIDEO_META_API_TYPE, nullptr);
+  }
+  GstAllocationParams params;
+  gst_allocation_params_init(&params);
+  gst_query_add_allocation_param(query, allocator_.get(), &params);
+}
+
+// --- frames
+
+format::FrameInfo SinkSession::describe(GstBuffer* buffer, const GstSegment& segment) {
+  format::FrameInfo info = info_of(buffer);
+  if (lost_) info.flags |= format::kDiscont;
+  if (latency_ && latency_->live) info.flags |= kUpstreamLive;
+  const std::uint64_t time = info.pts != format::kNoTime ? info.pts : info.dts;
+  if (time == format::kNoTime || segment.format != GST_FORMAT_TIME) return info;
+  if (segment.rate < 0 && segment.stop == GST_CLOCK_TIME_NONE) return info;
+  const auto base = base_time_.get(element_);
+  guint64 running = 0;
+  const gint sign = base ? gst_segment_to_running_time_full(&segment, GST_FORMAT_TIME, time, &running) : 0;
+  if (sign != 0) info.due_ns = *base + sign * static_cast<std::int64_t>(running);
+  return info;
+}
+
+// Bytes behind the last plane are padding of the allocator; without a layout of its own a frame has the size of its
+// caps.
+gsize SinkSession::payload_size(GstBuffer* buffer, const VideoLayout& layout) const {
+  const gsize size = gst_buffer_get_size(buffer);
+  if (!media_.is_video() || layout != media_.default_layout()) return size;
+  return std::min(size, static_cast<gsize>(GST_VIDEO_INFO_SIZE(&media_.video())));
+}
+
+Result<Published> SinkSession::publish(GstBuffer* buffer, const GstSegment& segment) {
+  if (auto begun = begin_again(); !begun) return tl::unexpected(begun.error());
+  Reason reason = slots_->why_not_in_place(buffer, allocator_.get());
+  VideoLayout layout;
+  if (media_.is_video()) {
+    layout = media_.layout_of(buffer);
+    if (!media_.can_send(layout)) reason = Reason::kLayout;
+    // A foreign writer's strides are its own affair: consumers get the default layout, unless it is the lane's already.
+    const bool known = layout == (layout_.planes == 0 ? media_.default_layout() : layout_);
+    if (reason != Reason::kNone && !known) layout = media_.default_layout();
+    if (auto sent = send_layout(layout); !sent) return tl::unexpected(sent.error());
+  } else if (media_.is_planar_audio() && !is_packed_audio(buffer)) {
+    reason = Reason::kLayout;
+  }
+  const format::FrameInfo info = describe(buffer, segment);
+  Result<Published> result = Published::kDropped;
+  if (reason == Reason::kNone) {
+    LaneMemory* const memory = lane_memory(gst_buffer_peek_memory(buffer, 0), allocator_.get());
+    auto placed = slots_->publish_in_place(*memory, payload_size(buffer, layout), info);
+    if (placed) {
+      result = std::move(*placed);
+    } else {
+      reason = Reason::kMapped;
+    }
+  }
+  if (reason != Reason::kNone) result = publish_copy(buffer, reason, info);
+  if (!result) return result;
+  if (*result == Published::kSent) {
+    (reason == Reason::kNone ? in_place_ : copied_[static_cast<std::size_t>(reason)])++;
+  }
+  lost_ = *result == Published::kDropped;
+  return result;
+}
+
+Result<Published> SinkSession::publish_copy(GstBuffer* buffer, Reason reason, const format::FrameInfo& info) {
+  const VideoLayout lane_layout = media_.is_video() && layout_.planes == 0 ? media_.default_layout() : layout_;
+  const bool convert = media_.is_video() && media_.layout_of(buffer) != lane_layout;
+  const gsize size = convert ? GST_VIDEO_INFO_SIZE(&media_.video()) : payload_size(buffer, lane_layout);
+  auto loan = slots_->lend_to_sink(size);
+  if (!loan) return tl::unexpected(loan.error());
+  if (convert || (reason == Reason::kLayout && media_.is_planar_audio())) {
+    copy_to_default(buffer, loan->data(), size);
+  } else {
+    gst_buffer_extract(buffer, 0, loan->data(), size);
+  }
+  return slots_->producer().publish(*loan, size, info);
+}
+
+bool SinkSession::is_packed_audio(GstBuffer* buffer) const {
+  const GstAudioMeta* meta = gst_buffer_get_audio_meta(buffer);
+  if (meta == nullptr) return true;
+  const gsize plane = meta->samples * static_cast<gsize>(GST_AUDIO_INFO_BPS(&meta->info));
+  for (gint i = 0; i < GST_AUDIO_INFO_CHANNELS(&meta->info); ++i) {
+    if (meta->offsets[i] != static_cast<gsize>(i) * plane) return false;
+  }
+  return true;
+}
+
+void SinkSession::copy_to_default(GstBuffer* buffer, std::byte* to, gsize size) const {
+  if (media_.is_video()) {
+    const BufferPtr packed(gst_buffer_new_wrapped_full(GST_MEMORY_FLAG_NO_SHARE, to, size, 0, size, nullptr, nullptr));
+    GstVideoFrame from;
+    GstVideoFrame into;
+    if (!gst_video_frame_map(&from, &media_.video(), buffer, GST_MAP_READ)) return;
+    if (gst_video_frame_map(&into, &media_.video(), packed.get(), GST_MAP_WRITE)) {
+      gst_video_frame_copy(&into, &from);
+      gst_video_frame_unmap(&into);
+    }
+    gst_video_frame_unmap(&from);
+    return;
+  }
+  GstAudioBuffer from;
+  if (!gst_audio_buffer_map(&from, &media_.planar_audio(), buffer, GST_MAP_READ)) return;
+  const gsize plane = GST_AUDIO_BUFFER_PLANE_SIZE(&from);
+  for (gint i = 0; i < GST_AUDIO_BUFFER_N_PLANES(&from); ++i) {
+    const auto offset = static_cast<gsize>(i) * plane;
+    if (offset + plane <= size) std::copy_n(static_cast<const std::byte*>(from.planes[i]), plane, to + offset);
+  }
+  gst_audio_buffer_unmap(&from);
+}
+
+void SinkSession::add_stats(GstStructure* stats) const {
+  add_producer_stats(stats, slots_->producer().stats());
+  std::uint64_t copied = 0;
+  for (std::size_t i = 1; i < kReasons; ++i) {
+    const std::uint64_t count = copied_[i].load(std::memory_order_relaxed);
+    copied += count;
+    gst_structure_set(stats, kReasonFields[i], G_TYPE_UINT64, count, nullptr);
+  }
+  gst_structure_set(stats, "in-place", G_TYPE_UINT64, in_place_.load(std::memory_order_relaxed), "copied",
+                    G_TYPE_UINT64, copied, nullptr);
+}
+
+}  // namespace framelane::gst

@@ -1,0 +1,104 @@
+// SPDX-License-Identifier: MIT
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <deque>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include <gst/gst.h>
+
+#include "lane/clock.hpp"
+#include "lane/enums.hpp"
+#include "lane/events.hpp"
+#include "lane/gst_ptr.hpp"
+#include "lane/media.hpp"
+#include "lane/slots.hpp"
+
+namespace framelane::gst {
+
+/// What a sink was asked for.
+struct SinkSettings {
+  ProducerSettings api;
+  LeakyChoice leaky = LeakyChoice::kAuto;
+  gint wait_for_consumers = -1;  ///< -1: one, unless upstream is live
+};
+
+/// The longest text of an event that a lane carries, bytes.
+inline constexpr std::size_t kMostText = std::size_t{8} << 20;
+
+/// What opening made of the settings: the lane, and the state of the stream that flows into it.
+///
+/// Threads: the streaming thread; stats(), interrupt(), resume(), close(), request_latency() and slots() any.
+/// Errors:  kInterrupted from every call that returns a Result: nothing was done, call again.
+class SinkSession {
+ public:
+  /// Errors: those of Producer::open().
+  [[nodiscard]] static Result<std::unique_ptr<SinkSession>> open(GstElement* element, const SinkSettings& settings);
+  SinkSession(GstElement* element, const SinkSettings& settings, std::shared_ptr<Slots> slots);
+  ~SinkSession();
+
+  /// The pipeline starts to play: it may have another clock and another latency. No frame flows meanwhile.
+  void reset_clock();
+
+  /// Events go out in order, but not before the consumers are there that get_ready() waits for: they miss nothing.
+  void queue(format::Event event) { queued_.push_back(std::move(event)); }
+  /// Sends what is queued, once get_ready() has succeeded.
+  [[nodiscard]] Result<void> flush();
+  [[nodiscard]] Result<Published> publish(GstBuffer* buffer, const GstSegment& segment);
+  [[nodiscard]] Result<void> end();
+
+  /// Once per stream, before the first frame or the end: asks upstream whether it is live, and waits for consumers.
+  [[nodiscard]] Result<void> get_ready(GstPad* sinkpad, std::optional<GstClockTime> configured_latency);
+  /// The latency may have changed; the next get_ready() asks again.
+  void request_latency() noexcept { latency_stale_.store(true, std::memory_order_release); }
+
+  void offer_allocation(GstQuery* query);
+
+  void interrupt() noexcept { slots_->producer().interrupt(); }
+  void resume() noexcept { slots_->producer().resume(); }
+  void close() noexcept;
+  [[nodiscard]] Producer& producer() noexcept { return slots_->producer(); }
+  void add_stats(GstStructure* stats) const;
+
+ private:
+  using Reason = Slots::Reason;
+  static constexpr auto kReasons = static_cast<std::size_t>(Reason::kCount);
+
+  [[nodiscard]] Result<void> send(const format::Event& event);
+  [[nodiscard]] Result<void> clear_layout();
+  [[nodiscard]] Result<void> begin_again();
+  void remember(const format::Event& event);
+  [[nodiscard]] Result<void> send_layout(const VideoLayout& layout);
+  [[nodiscard]] Latency ask_upstream(GstPad* sinkpad, std::optional<GstClockTime> configured_latency) const;
+  void decide_leaky(bool live);
+  [[nodiscard]] format::FrameInfo describe(GstBuffer* buffer, const GstSegment& segment);
+  [[nodiscard]] Result<Published> publish_copy(GstBuffer* buffer, Reason reason, const format::FrameInfo& info);
+  [[nodiscard]] gsize payload_size(GstBuffer* buffer, const VideoLayout& layout) const;
+  void copy_to_default(GstBuffer* buffer, std::byte* to, gsize size) const;
+  [[nodiscard]] bool is_packed_audio(GstBuffer* buffer) const;
+
+  GstElement* const element_;
+  const SinkSettings settings_;
+  const std::shared_ptr<Slots> slots_;
+  const AllocatorPtr allocator_;
+
+  Media media_;
+  VideoLayout layout_;  // as the lane knows it
+  BaseTime base_time_;
+  std::deque<format::Event> queued_;
+  std::vector<format::Event> sticky_;  // to begin again after an end of stream
+  std::size_t resent_ = 0;
+  bool ended_ = false;
+  bool ready_ = false;
+  bool lost_ = false;               // the next frame doesn't follow its predecessor
+  std::optional<Latency> latency_;  // as the lane knows it
+  std::atomic<bool> latency_stale_{true};
+
+  std::atomic<std::uint64_t> in_place_{0};
+  std::array<std::atomic<std::uint64_t>, kReasons> copied_{};
+};
+
+}  // namespace framelane::gst

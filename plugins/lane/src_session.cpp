@@ -1,0 +1,318 @@
+// SPDX-License-Identifier: MIT
+#include "lane/src_session.hpp"
+
+#include <string>
+
+#define GST_CAT_DEFAULT lane_debug
+#include "lane/debug.hpp"
+#include "lane/frame_info.hpp"
+#include "lane/lane_memory.hpp"
+#include "lane/stats.hpp"
+
+namespace framelane::gst {
+
+using format::EventType;
+using Outcome = SrcSession::Outcome;
+
+Result<std::unique_ptr<SrcSession>> SrcSession::open(GstBaseSrc* element, const SrcSettings& settings) {
+  auto consumer = Consumer::open(settings.api);
+  if (!consumer) return tl::unexpected(consumer.error());
+  return std::make_unique<SrcSession>(element, settings, std::move(*consumer));
+}
+
+SrcSession::SrcSession(GstBaseSrc* element, const SrcSettings& settings, Consumer consumer)
+    : element_(element),
+      pad_(GST_BASE_SRC_PAD(element)),
+      consumer_(std::move(consumer)),
+      timeline_(GST_ELEMENT_CAST(element), settings.timestamps),
+      allocator_(new_lane_allocator(nullptr)) {}
+
+void SrcSession::interrupt() noexcept {
+  interrupted_.store(true, std::memory_order_release);
+  consumer_.interrupt();
+}
+
+void SrcSession::resume() noexcept {
+  consumer_.resume();
+  interrupted_.store(false, std::memory_order_release);
+}
+
+Outcome SrcSession::step() {
+  auto item = consumer_.take_item();
+  if (!item) return failed(item.error());
+  if (auto* const frame = std::get_if<Frame>(&*item)) return on_frame(std::move(*frame));
+  return on_event(std::get<format::Event>(*item));
+}
+
+Outcome SrcSession::failed(const Error& error) const {
+  if (error.code == Code::kInterrupted) return {GST_FLOW_FLUSHING, {}, false};
+  if (error.code == Code::kEndOfStream) return {GST_FLOW_EOS, {}, false};
+  // A producer that leaves without an end has ended the stream all the same; only a person may want to know.
+  if (error.code == Code::kPeerLost) return {GST_FLOW_EOS, error, true};
+  return {GST_FLOW_EOS, error, false};
+}
+
+// --- events
+
+Outcome SrcSession::on_event(const format::Event& event) {
+  on_connection();
+  switch (event.type) {
+    case EventType::kCaps:
+      return on_caps(event);
+    case EventType::kState:
+      return on_state(event);
+    case EventType::kGap:
+      return on_gap(event);
+    case EventType::kSegment: {
+      const auto segment = to_gst(event.segment);
+      if (!segment) return failed(segment.error());
+      timeline_.set_segment(*segment);
+      segment_waits_ = true;
+      return {};
+    }
+    case EventType::kEndOfStream:
+      flush_pending();
+      return {GST_FLOW_EOS, {}, false};
+    default:
+      break;
+  }
+  auto made = to_gst(event);
+  if (!made) return failed(made.error());
+  if (event.type == EventType::kStreamStart) {
+    deferred_.clear();  // of a stream that never had a frame
+    stream_started_ = true;
+    push_event(std::move(*made));
+  } else {
+    push_in_order(std::move(*made));
+  }
+  return {};
+}
+
+void SrcSession::on_connection() {
+  const ConsumerStats stats = consumer_.stats();
+  if (stats.connections == connections_) return;
+  connections_ = stats.connections;
+  GST_INFO_OBJECT(element_, "connected to %s over %s", consumer_.descriptor().c_str(), stats.transport.c_str());
+  g_object_notify(G_OBJECT(element_), "connected");
+  g_object_notify(G_OBJECT(element_), "transport");
+  GstStructure* const details = gst_structure_new(
+      "framelane-connected", "lane", G_TYPE_STRING, consumer_.descriptor().c_str(), "transport", G_TYPE_STRING,
+      stats.transport.c_str(), "connections", G_TYPE_UINT64, stats.connections, nullptr);
+  gst_element_post_message(GST_ELEMENT_CAST(element_), gst_message_new_element(GST_OBJECT_CAST(element_), details));
+}
+
+Outcome SrcSession::on_caps(const format::Event& event) {
+  CapsPtr caps(gst_caps_from_string(event.text.c_str()));
+  if (caps == nullptr || gst_caps_get_size(caps.get()) != 1 || !gst_caps_is_fixed(caps.get())) {
+    return failed({Code::kProtocol, "the lane's caps can't be used: \"" + event.text + "\""});
+  }
+  if (!foreign_feature(caps.get()).empty()) {
+    return failed({Code::kProtocol, "the lane's caps name memory that no lane has: \"" + event.text + "\""});
+  }
+  ensure_stream_start();
+  caps_ = std::move(caps);
+  media_ = Media(caps_.get());
+  layout_ = {};  // a producer says it again where it differs
+  needed_ = media_.is_video() ? media_.needed(media_.default_layout()) : 0;
+  if (gst_base_src_negotiate(element_) || GST_PAD_IS_FLUSHING(pad_)) return {};
+  return failed({Code::kInvalidArgument, "downstream doesn't take the lane's caps \"" + event.text +
+                                             "\"; put a converter behind this element, for example videoconvert, "
+                                             "audioconvert or decodebin"});
+}
+
+Outcome SrcSession::on_state(const format::Event& event) {
+  if (event.number == static_cast<std::uint32_t>(StateKind::kLayout)) {
+    const auto layout = layout_of(event);
+    if (!layout) return failed(layout.error());
+    const bool fits = layout->planes == 0 || (media_.is_video() && media_.can_send(*layout));
+    if (!fits) return failed({Code::kProtocol, "the producer sent a video layout that doesn't fit the caps"});
+    layout_ = *layout;
+    if (media_.is_video()) needed_ = media_.needed(layout_.planes == 0 ? media_.default_layout() : layout_);
+    return {};
+  }
+  if (event.number != static_cast<std::uint32_t>(StateKind::kLatency)) return {};
+  const auto latency = latency_of(event);
+  if (!latency) return failed(latency.error());
+  {
+    const std::lock_guard lock(latency_mutex_);
+    if (latency_ == *latency) return {};
+    latency_ = *latency;
+  }
+  gst_element_post_message(GST_ELEMENT_CAST(element_), gst_message_new_latency(GST_OBJECT_CAST(element_)));
+  return {};
+}
+
+Outcome SrcSession::on_gap(const format::Event& event) {
+  auto gap = to_gst(event);
+  if (!gap) return failed(gap.error());
+  // Without a frame nobody knows when the gap is; a sink that syncs would wait for a moment hours away.
+  if (!timeline_.placed()) return {};
+  flush_pending();
+  push_event(std::move(*gap));
+  return {};
+}
+
+// A producer of the C++ API may begin with a frame: then this pad begins a stream of its own.
+void SrcSession::ensure_stream_start() {
+  if (stream_started_) return;
+  stream_started_ = true;
+  const StringPtr id(gst_pad_create_stream_id(pad_, GST_ELEMENT_CAST(element_), nullptr));
+  GstEvent* const event = gst_event_new_stream_start(id.get());
+  gst_event_set_group_id(event, gst_util_group_id_next());
+  push_event(EventPtr(event));
+}
+
+void SrcSession::push_event(EventPtr event) {
+  GST_DEBUG_OBJECT(element_, "pushing %" GST_PTR_FORMAT, static_cast<void*>(event.get()));
+  pushing_ = true;
+  gst_pad_push_event(pad_, event.release());
+  pushing_ = false;
+}
+
+void SrcSession::push_in_order(EventPtr event) {
+  // The segment waits for the first frame, which says where it lies in time; what follows it waits, too.
+  if (segment_waits_) {
+    deferred_.push_back(std::move(event));
+  } else {
+    push_event(std::move(event));
+  }
+}
+
+void SrcSession::push_segment(const GstSegment& segment) {
+  ensure_stream_start();
+  GST_OBJECT_LOCK(element_);
+  element_->segment = segment;  // also of another format, which gst_base_src_new_segment() refuses
+  GST_OBJECT_UNLOCK(element_);
+  push_event(EventPtr(gst_event_new_segment(&segment)));
+  for (EventPtr& event : deferred_) push_event(std::move(event));
+  deferred_.clear();
+  segment_waits_ = false;
+}
+
+void SrcSession::flush_pending() {
+  if (timeline_.pending()) push_segment(timeline_.take_segment());
+}
+
+// --- negotiation
+
+bool SrcSession::negotiate() { return caps_ == nullptr || gst_base_src_set_caps(element_, caps_.get()) != FALSE; }
+
+void SrcSession::decide_allocation(GstQuery* query) {
+  video_meta_ok_ = gst_query_find_allocation_meta(query, GST_VIDEO_META_API_TYPE, nullptr) != FALSE;
+  // Frames come in the lane's memory: a pool of downstream's would be made and never used.
+  while (gst_query_get_n_allocation_pools(query) > 0) gst_query_remove_nth_allocation_pool(query, 0);
+  while (gst_query_get_n_allocation_params(query) > 0) gst_query_remove_nth_allocation_param(query, 0);
+}
+
+// --- frames
+
+Outcome SrcSession::on_frame(Frame frame) {
+  if (const GstFlowReturn flow = wait_until_playing(); flow != GST_FLOW_OK) {
+    lost_ = true;
+    return {flow, {}, false};
+  }
+  if (!count_down()) return {GST_FLOW_EOS, {}, false};
+  format::FrameInfo info = frame.info();
+  if (auto wrong = check_size(frame)) return failed(*wrong);
+  lost_ = lost_ || frame.skipped() != 0;
+  const Timeline::Verdict verdict = timeline_.place(info, frame.due());
+  if (verdict == Timeline::Verdict::kDrop) {
+    early_.fetch_add(1, std::memory_order_relaxed);
+    lost_ = true;
+    return {};
+  }
+  if (verdict == Timeline::Verdict::kSegmentFirst) push_segment(timeline_.segment());
+  if (gst_pad_needs_reconfigure(pad_) && !gst_base_src_negotiate(element_) && !GST_PAD_IS_FLUSHING(pad_)) {
+    return {GST_FLOW_NOT_NEGOTIATED, {}, false};
+  }
+  if (lost_) info.flags |= format::kDiscont;
+  lost_ = false;
+  BufferPtr buffer = make_buffer(std::move(frame));
+  apply_info(buffer.get(), info);
+  return {push(std::move(buffer)), {}, false};
+}
+
+GstFlowReturn SrcSession::wait_until_playing() {
+  if (!element_->is_live) return GST_FLOW_OK;
+  g_mutex_lock(&element_->live_lock);
+  // Not gst_base_src_wait_playing(): that waits for a change even if it has already come.
+  while (!element_->live_running && !interrupted()) g_cond_wait(&element_->live_cond, &element_->live_lock);
+  g_mutex_unlock(&element_->live_lock);
+  return interrupted() ? GST_FLOW_FLUSHING : GST_FLOW_OK;
+}
+
+// The base class counts calls of create(), and one call pushes many frames.
+bool SrcSession::count_down() {
+  if (std::exchange(counted_, false) || element_->num_buffers_left < 0) return true;
+  if (element_->num_buffers_left == 0) return false;
+  --element_->num_buffers_left;
+  return true;
+}
+
+std::optional<Error> SrcSession::check_size(const Frame& frame) const {
+  if (frame.size() >= needed_) return std::nullopt;
+  return Error{Code::kProtocol, "a frame of the lane has " + std::to_string(frame.size()) +
+                                    " bytes, and its caps need " + std::to_string(needed_)};
+}
+
+BufferPtr SrcSession::make_buffer(Frame&& frame) {
+  BufferPtr buffer(gst_buffer_new());
+  const bool padded = media_.is_video() && layout_.planes != 0;
+  const gsize size = media_.is_video() && !padded ? needed_ : frame.size();
+  if (size != 0) gst_buffer_append_memory(buffer.get(), wrap_frame(allocator_.get(), std::move(frame), size));
+  if (padded) {
+    media_.add_meta(buffer.get(), layout_);
+    if (!video_meta_ok_) return repack(std::move(buffer));
+  }
+  if (media_.is_planar_audio()) {
+    const GstAudioInfo& audio = media_.planar_audio();
+    const gsize samples = size / static_cast<gsize>(GST_AUDIO_INFO_BPF(&audio));
+    gst_buffer_add_audio_meta(buffer.get(), &audio, samples, nullptr);
+  }
+  return buffer;
+}
+
+// Downstream doesn't look at GstVideoMeta, so it must get what the caps alone imply.
+BufferPtr SrcSession::repack(BufferPtr padded) {
+  repacked_.fetch_add(1, std::memory_order_relaxed);
+  BufferPtr packed(gst_buffer_new_allocate(nullptr, GST_VIDEO_INFO_SIZE(&media_.video()), nullptr));
+  GstVideoFrame from;
+  GstVideoFrame to;
+  if (!gst_video_frame_map(&from, &media_.video(), padded.get(), GST_MAP_READ)) return packed;
+  if (gst_video_frame_map(&to, &media_.video(), packed.get(), GST_MAP_WRITE)) {
+    gst_video_frame_copy(&to, &from);
+    gst_video_frame_unmap(&to);
+  }
+  gst_video_frame_unmap(&from);
+  return packed;
+}
+
+// Pushed here and not handed to the base class, which would invent timestamps where there are none and mark the first
+// buffer of each run: both must travel unchanged.
+GstFlowReturn SrcSession::push(BufferPtr buffer) {
+  const GstClockTime pts = GST_BUFFER_PTS(buffer.get());
+  if (GST_CLOCK_TIME_IS_VALID(pts)) {
+    GST_OBJECT_LOCK(element_);
+    if (element_->segment.format == GST_FORMAT_TIME) element_->segment.position = pts;
+    GST_OBJECT_UNLOCK(element_);
+  }
+  const GstFlowReturn flow = gst_pad_push(pad_, buffer.release());
+  // Downstream was relinked or changed its mind: the next frame negotiates.
+  if (flow == GST_FLOW_NOT_NEGOTIATED && gst_pad_needs_reconfigure(pad_)) return GST_FLOW_OK;
+  return flow == GST_FLOW_OK && interrupted() ? GST_FLOW_FLUSHING : flow;
+}
+
+// --- any thread
+
+std::optional<Latency> SrcSession::latency() const {
+  const std::lock_guard lock(latency_mutex_);
+  return latency_;
+}
+
+void SrcSession::add_stats(GstStructure* stats) const {
+  add_consumer_stats(stats, consumer_.stats());
+  gst_structure_set(stats, "repacked", G_TYPE_UINT64, repacked_.load(std::memory_order_relaxed), "dropped-early",
+                    G_TYPE_UINT64, early_.load(std::memory_order_relaxed), nullptr);
+}
+
+}  // namespace framelane::gst

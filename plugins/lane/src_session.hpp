@@ -1,0 +1,112 @@
+// SPDX-License-Identifier: MIT
+#pragma once
+
+#include <atomic>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <vector>
+
+#include <gst/base/gstbasesrc.h>
+
+#include "framelane/lane/consumer.hpp"
+
+#include "lane/enums.hpp"
+#include "lane/events.hpp"
+#include "lane/gst_ptr.hpp"
+#include "lane/media.hpp"
+#include "lane/timeline.hpp"
+
+namespace framelane::gst {
+
+/// What a source was asked for.
+struct SrcSettings {
+  ConsumerSettings api;
+  bool is_live = true;
+  TimestampMode timestamps = TimestampMode::kAuto;
+};
+
+/// What opening made of the settings: the consumer, and the stream that comes out of it.
+///
+/// Threads: the streaming thread; interrupt(), resume(), latency(), timeline().restart() and add_stats() any.
+class SrcSession {
+ public:
+  /// Errors: those of Consumer::open().
+  [[nodiscard]] static Result<std::unique_ptr<SrcSession>> open(GstBaseSrc* element, const SrcSettings& settings);
+  SrcSession(GstBaseSrc* element, const SrcSettings& settings, Consumer consumer);
+
+  /// Takes one item and sends it downstream. Flow other than OK ends the task; `error` is set when a person must know
+  /// why.
+  struct Outcome {
+    GstFlowReturn flow = GST_FLOW_OK;
+    std::optional<Error> error;
+    bool warn_only = false;
+  };
+  [[nodiscard]] Outcome step();
+  /// The base class has counted one buffer of num-buffers: the next one.
+  void begin_call() noexcept { counted_ = true; }
+
+  /// Sets the lane's caps, if they are known, on the pad. False: downstream can't take them.
+  [[nodiscard]] bool negotiate();
+  void decide_allocation(GstQuery* query);
+  /// Downstream has seen no stream yet and would complain about what comes next.
+  void ensure_stream_start();
+  /// True while step() itself pushes an event: the base class's own are told apart by this.
+  [[nodiscard]] bool pushing() const noexcept { return pushing_; }
+
+  void interrupt() noexcept;
+  void resume() noexcept;
+  [[nodiscard]] bool interrupted() const noexcept { return interrupted_.load(std::memory_order_acquire); }
+  [[nodiscard]] std::optional<Latency> latency() const;
+  [[nodiscard]] Timeline& timeline() noexcept { return timeline_; }
+  [[nodiscard]] Consumer& consumer() noexcept { return consumer_; }
+  void add_stats(GstStructure* stats) const;
+
+ private:
+  [[nodiscard]] Outcome failed(const Error& error) const;
+  [[nodiscard]] Outcome on_event(const format::Event& event);
+  [[nodiscard]] Outcome on_frame(Frame frame);
+  [[nodiscard]] Outcome on_caps(const format::Event& event);
+  [[nodiscard]] Outcome on_state(const format::Event& event);
+  [[nodiscard]] Outcome on_gap(const format::Event& event);
+  void on_connection();
+
+  [[nodiscard]] GstFlowReturn wait_until_playing();
+  [[nodiscard]] bool count_down();
+  [[nodiscard]] std::optional<Error> check_size(const Frame& frame) const;
+  [[nodiscard]] BufferPtr make_buffer(Frame&& frame);
+  [[nodiscard]] BufferPtr repack(BufferPtr padded);
+  [[nodiscard]] GstFlowReturn push(BufferPtr buffer);
+  void push_event(EventPtr event);
+  void push_in_order(EventPtr event);
+  void push_segment(const GstSegment& segment);
+  void flush_pending();
+
+  GstBaseSrc* const element_;
+  GstPad* const pad_;
+  Consumer consumer_;
+  Timeline timeline_;
+  const AllocatorPtr allocator_;
+
+  CapsPtr caps_;
+  Media media_;
+  VideoLayout layout_;  // as the lane says; no planes: as the caps imply
+  gsize needed_ = 0;    // bytes of a raw video frame
+  bool video_meta_ok_ = false;
+
+  bool segment_waits_ = false;      // for the first frame
+  std::vector<EventPtr> deferred_;  // behind that segment
+  bool stream_started_ = false;
+  bool pushing_ = false;
+  bool counted_ = false;
+  bool lost_ = false;
+  std::uint64_t connections_ = 0;
+  std::atomic<bool> interrupted_{false};
+
+  mutable std::mutex latency_mutex_;
+  std::optional<Latency> latency_;
+  std::atomic<std::uint64_t> repacked_{0};
+  std::atomic<std::uint64_t> early_{0};
+};
+
+}  // namespace framelane::gst
