@@ -64,7 +64,7 @@ Result<AudioFormat> AudioFormat::parse(std::string_view text) {
 }
 
 std::string AudioFormat::to_caps() const {
-  std::string text = "audio/x-raw, format=(string)" + quoted(format) + ", layout=(string)" +
+  std::string text = "audio/x-raw, format=(string)" + caps_value(format) + ", layout=(string)" +
                      (interleaved ? "interleaved" : "non-interleaved") + ", rate=(int)" + std::to_string(rate) +
                      ", channels=(int)" + std::to_string(channels);
   if (channel_mask) text += ", channel-mask=(bitmask)" + hex_mask(*channel_mask);

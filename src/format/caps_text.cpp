@@ -112,7 +112,7 @@ Result<std::uint64_t> Caps::bitmask(std::string_view name) const {
   return *value;
 }
 
-std::string quoted(std::string_view value) {
+std::string caps_value(std::string_view value) {
   if (!value.empty() && std::all_of(value.begin(), value.end(), is_word_char)) return std::string(value);
   std::string out = "\"";
   for (const char c : value) {

@@ -69,6 +69,6 @@ class Caps {
 };
 
 /// The value of a string field: as it is when it is a plain word, else quoted and escaped.
-[[nodiscard]] std::string quoted(std::string_view value);
+[[nodiscard]] std::string caps_value(std::string_view value);
 
 }  // namespace framelane::format

@@ -170,8 +170,8 @@ std::string TensorFormat::to_caps() const {
     }
   }
   return "other/tensors, format=(string)static, num_tensors=(int)" + std::to_string(tensors.size()) +
-         ", types=(string)" + quoted(types) + ", dimensions=(string)" + quoted(dimensions) + ", framerate=(fraction)" +
-         std::to_string(fps_n) + "/" + std::to_string(fps_d);
+         ", types=(string)" + caps_value(types) + ", dimensions=(string)" + caps_value(dimensions) +
+         ", framerate=(fraction)" + std::to_string(fps_n) + "/" + std::to_string(fps_d);
 }
 
 Result<std::uint64_t> TensorFormat::frame_size() const {

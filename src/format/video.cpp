@@ -122,10 +122,10 @@ Result<VideoFormat> VideoFormat::parse(std::string_view text) {
 }
 
 std::string VideoFormat::to_caps() const {
-  std::string text = "video/x-raw, format=(string)" + quoted(format) + ", width=(int)" + std::to_string(width) +
+  std::string text = "video/x-raw, format=(string)" + caps_value(format) + ", width=(int)" + std::to_string(width) +
                      ", height=(int)" + std::to_string(height) + ", framerate=(fraction)" + std::to_string(fps_n) +
                      "/" + std::to_string(fps_d);
-  if (!interlace_mode.empty()) text += ", interlace-mode=(string)" + quoted(interlace_mode);
+  if (!interlace_mode.empty()) text += ", interlace-mode=(string)" + caps_value(interlace_mode);
   return text;
 }
 

@@ -63,7 +63,7 @@ Result<Connection*> Connection::create(transport::ControlSocket socket, wire::We
   }
   if (ready) ready = connection->watch();
   if (ready) return connection;
-  connection->unref();
+  connection->drop();
   return tl::unexpected(ready.error());
 }
 
@@ -76,10 +76,6 @@ Connection::Connection(transport::ControlSocket socket, const wire::Welcome& wel
       reader_(std::move(reader)),
       applied_(welcome.last_number),
       events_(welcome.sticky.begin(), welcome.sticky.end()) {}
-
-void Connection::unref() noexcept {
-  if (refs_.fetch_sub(1, std::memory_order_acq_rel) == 1) delete this;
-}
 
 // --- the monitor's side
 // --------------------------------------------------------------------------------------------------
@@ -242,7 +238,9 @@ Result<void> Connection::apply_segment(const wire::AddSegment& message, std::vec
 // --------------------------------------------------------------------------------------------------------------
 
 Result<Connection::Step> Connection::poll(Frame& frame) {
+  frame.release();
   ring::Taken taken;
+  taken.inline_words = frame.inline_words_;
   auto step = reader_->poll(taken, *this);
   if (!step) return tl::unexpected(step.error());
   if (*step == ring::Reader::Step::kEmpty) return Step::kNothing;
@@ -252,7 +250,6 @@ Result<Connection::Step> Connection::poll(Frame& frame) {
 }
 
 Result<void> Connection::make_frame(const ring::Taken& taken, Frame& frame) {
-  frame.release();
   frame.size_ = taken.size;
   frame.seq_ = taken.index;
   frame.skipped_ = taken.skipped;
@@ -261,7 +258,6 @@ Result<void> Connection::make_frame(const ring::Taken& taken, Frame& frame) {
   const bool copied = !taken.is_inline && reader_->held() > reader_->max_held();
   reader_->count_taken(taken.skipped, copied, taken.publish_ns);
   if (taken.is_inline) {
-    std::memcpy(frame.inline_, taken.inline_words, sizeof frame.inline_);
     frame.kind_ = Frame::Kind::kInline;
     return {};
   }
@@ -277,7 +273,6 @@ Result<void> Connection::make_frame(const ring::Taken& taken, Frame& frame) {
   frame.record_ = taken.record;
   frame.kind_ = Frame::Kind::kSlot;
   frame.connection_ = this;
-  add_ref();
   return {};
 }
 

@@ -35,12 +35,18 @@ struct ConnectionSettings {
 /// Threads: one taking thread; the monitor's thread fills the inbox; Frames release from any thread.
 class Connection final : public ring::ControlIn {
  public:
-  /// Takes over what the WELCOME brought. The result is counted once. Errors: kProtocol, kNoMemory, kSystem.
+  /// Takes over what the WELCOME brought. The caller has to drop() it. Errors: kProtocol, kNoMemory, kSystem.
   [[nodiscard]] static Result<Connection*> create(transport::ControlSocket socket, wire::Welcome welcome,
                                                   std::vector<base::UniqueFd> fds, const ConnectionSettings& settings);
 
-  void add_ref() noexcept { refs_.fetch_add(1, std::memory_order_relaxed); }
-  void unref() noexcept;
+  /// The Consumer is done with it: from now on only held Frames keep it.
+  void drop() noexcept {
+    if (reader_->leave()) delete this;
+  }
+  /// Gives a Frame's slot back. Any thread.
+  void release(std::uint16_t slot) noexcept {
+    if (reader_->release(slot)) delete this;
+  }
 
   /// Takes the next entry: a Frame, or nothing after an event went to events(). Errors: kProtocol, kPeerLost,
   /// kInterrupted.
@@ -95,7 +101,6 @@ class Connection final : public ring::ControlIn {
   [[nodiscard]] Result<void> make_frame(const ring::Taken& taken, Frame& frame);
   [[nodiscard]] bool copy_frame(const ring::Taken& taken, Frame& frame) noexcept;
 
-  std::atomic<std::uint32_t> refs_{1};
   transport::ControlSocket socket_;
   bool unsealed_ = false;
   std::uint64_t max_frame_size_ = 0;

@@ -203,6 +203,8 @@ Result<bool> ConsumerCore::welcomed(transport::Received received) {
   if (!connection) return tl::unexpected(connection.error());
   backoff_ns_ = 0;
   next_try_ = 0;
+  refusal_.reset();
+  caps_.clear();  // the next producer may say none
   const std::lock_guard lock(mutex_);
   connection_ = *connection;
   connection_->set_interrupted(interrupted());
@@ -213,7 +215,11 @@ Result<bool> ConsumerCore::welcomed(transport::Received received) {
 
 Result<bool> ConsumerCore::retry_later(Error why) {
   const std::int64_t now = base::monotonic_ns();
+  if (why.code == Code::kRefused) refusal_ = why;
   if (now >= connect_until_) {
+    // The last try may have had no time for its answer; a refusal before it says more.
+    if (why.code == Code::kTimeout && refusal_) why = *refusal_;
+    refusal_.reset();
     connect_until_ = 0;
     next_try_ = 0;
     backoff_ns_ = 0;
@@ -244,8 +250,39 @@ void ConsumerCore::pause(std::int64_t until_ns, int fd) noexcept {
 // --- take
 // ----------------------------------------------------------------------------------------------------------------
 
+bool ConsumerCore::plain() const noexcept {
+  return connection_ != nullptr && !interrupted() && !ended_ && !stash_ && connection_->events().empty();
+}
+
+void ConsumerCore::take(Result<Frame>& frame, std::chrono::nanoseconds timeout) {
+  std::int64_t deadline = 0;
+  for (;;) {
+    auto taken = take_at_once(*frame);
+    if (taken && *taken) return;
+    if (!taken) {
+      frame = tl::unexpected(std::move(taken.error()));
+      return;
+    }
+    if (deadline == 0) deadline = base::deadline_after(timeout);
+    if (!wait_for_more(deadline)) break;
+  }
+  auto item = next(deadline, false);
+  if (item) {
+    *frame = std::get<Frame>(std::move(**item));
+  } else {
+    frame = tl::unexpected(std::move(item.error()));
+  }
+}
+
+// Waits for the next entry (at most 200 ms) where that is all there is to do; false: next() has to see.
+bool ConsumerCore::wait_for_more(std::int64_t deadline_ns) noexcept {
+  if (!plain() || connection_->lost() || base::monotonic_ns() >= deadline_ns) return false;
+  connection_->wait([this] { return interrupted(); }, deadline_ns);
+  return true;
+}
+
 Result<bool> ConsumerCore::take_at_once(Frame& frame) {
-  if (interrupted() || ended_ || connection_ == nullptr || stash_ || !connection_->events().empty()) return false;
+  if (!plain()) return false;
   auto step = connection_->poll(frame);
   if (!step) return after_error(step.error()).map([](bool) { return false; });
   if (*step != Connection::Step::kFrame) return false;
@@ -330,7 +367,7 @@ void ConsumerCore::drop_connection() noexcept {
     totals_->add(dropped->reader());
   }
   if (dropped->reader().held() != 0) dropped->leave();
-  dropped->unref();
+  dropped->drop();
 }
 
 // --- any thread

@@ -27,7 +27,9 @@ class ConsumerCore {
   [[nodiscard]] Result<void> connect(std::int64_t deadline_ns);
   /// The next frame, or an event if `events`; empty when `deadline_ns` is 0 and nothing is there.
   [[nodiscard]] Result<std::optional<Item>> next(std::int64_t deadline_ns, bool events);
-  /// The hot path of take(): a frame that is there and that no event stands before.
+  /// The same for frames alone; `frame` holds an empty Frame, and then the next one or the error.
+  void take(Result<Frame>& frame, std::chrono::nanoseconds timeout);
+  /// The hot path: a frame that is there and that no event stands before.
   [[nodiscard]] Result<bool> take_at_once(Frame& frame);
 
   void interrupt() noexcept;
@@ -59,6 +61,8 @@ class ConsumerCore {
   [[nodiscard]] Result<bool> after_error(const Error& error);
   [[nodiscard]] Result<bool> connection_over(std::optional<Error> why);
   void drop_connection() noexcept;
+  [[nodiscard]] bool plain() const noexcept;
+  [[nodiscard]] bool wait_for_more(std::int64_t deadline_ns) noexcept;
   [[nodiscard]] bool interrupted() const noexcept { return interrupted_.load(std::memory_order_seq_cst); }
 
   ConsumerSettings settings_;
@@ -74,6 +78,7 @@ class ConsumerCore {
   std::int64_t connect_until_ = 0;  // of the first connection; 0 = not begun
   std::int64_t next_try_ = 0;
   std::int64_t backoff_ns_ = 0;
+  std::optional<Error> refusal_;  // the last one of this attempt to connect
   std::minstd_rand jitter_;
   Frame stash_;  // taken, but events stand before it
   std::string caps_;

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: MIT
 #include "framelane/lane/frame.hpp"
 
+#include <algorithm>
 #include <cstdlib>
 #include <cstring>
+#include <iterator>
 #include <utility>
 
 #include "lane/connection.hpp"
@@ -25,7 +27,7 @@ Frame& Frame::operator=(Frame&& other) noexcept {
   data_ = std::exchange(other.data_, nullptr);
   record_ = std::exchange(other.record_, nullptr);
   connection_ = std::exchange(other.connection_, nullptr);
-  if (kind_ == Kind::kInline) std::memcpy(inline_, other.inline_, sizeof inline_);
+  if (kind_ == Kind::kInline) std::copy(std::begin(other.inline_words_), std::end(other.inline_words_), inline_words_);
   return *this;
 }
 
@@ -51,8 +53,7 @@ format::FrameInfo Frame::info() const noexcept {
 void Frame::release() noexcept {
   switch (std::exchange(kind_, Kind::kEmpty)) {
     case Kind::kSlot:
-      connection_->reader_->release(slot_);
-      std::exchange(connection_, nullptr)->unref();
+      std::exchange(connection_, nullptr)->release(slot_);
       break;
     case Kind::kCopy:
       std::free(const_cast<std::byte*>(record_));

@@ -17,7 +17,7 @@ Loan::Loan(Loan&& other) noexcept { *this = std::move(other); }
 Loan& Loan::operator=(Loan&& other) noexcept {
   if (this == &other) return *this;
   discard();
-  core_ = std::move(other.core_);
+  core_ = std::exchange(other.core_, nullptr);
   data_ = std::exchange(other.data_, nullptr);
   capacity_ = std::exchange(other.capacity_, 0);
   slot_ = other.slot_;
@@ -27,7 +27,7 @@ Loan& Loan::operator=(Loan&& other) noexcept {
 
 void Loan::discard() noexcept {
   if (data_ != nullptr) core_->discard(slot_);
-  core_.reset();
+  core_ = nullptr;
   data_ = nullptr;
   capacity_ = 0;
 }
@@ -40,12 +40,14 @@ Producer::Producer(Producer&&) noexcept = default;
 
 Producer& Producer::operator=(Producer&& other) noexcept {
   if (this == &other) return *this;
-  close();
+  if (core_ != nullptr) lane::ProducerCore::abandon(std::move(core_));
   core_ = std::move(other.core_);
   return *this;
 }
 
-Producer::~Producer() { close(); }
+Producer::~Producer() {
+  if (core_ != nullptr) lane::ProducerCore::abandon(std::move(core_));
+}
 
 Result<Producer> Producer::open(ProducerSettings settings) {
   auto core = lane::ProducerCore::create(std::move(settings));

@@ -77,14 +77,15 @@ ProducerCore::~ProducerCore() { close(); }
 // --------------------------------------------------------------------------------------------------------------
 
 Result<Loan> ProducerCore::loan(std::size_t size) {
+  Result<Loan> loan(tl::in_place);  // the one variable that is returned: see Consumer::take
   if (size <= ring::kInlineBytes) {
-    Loan small;
-    small.capacity_ = ring::kInlineBytes;
-    return small;
+    loan->capacity_ = ring::kInlineBytes;
+  } else if (auto slot = slot_for(size)) {
+    fill(*loan, *slot);
+  } else {
+    loan = tl::unexpected(std::move(slot.error()));
   }
-  auto slot = slot_for(size);
-  if (!slot) return tl::unexpected(slot.error());
-  return as_loan(*slot);
+  return loan;
 }
 
 Result<ring::SlotRef> ProducerCore::slot_for(std::size_t size) {
@@ -109,23 +110,36 @@ Result<std::optional<Loan>> ProducerCore::try_loan(std::size_t size) {
   if (size > settings_.max_frame_size) return fail(Code::kTooLarge, "larger than max-frame-size");
   const auto slot = writer_->try_loan(size);
   if (!slot) return std::optional<Loan>();
-  return std::optional<Loan>(as_loan(*slot));
+  std::optional<Loan> loan(std::in_place);
+  fill(*loan, *slot);
+  return loan;
 }
 
-Loan ProducerCore::as_loan(const ring::SlotRef& slot) {
-  Loan loan;
-  loan.core_ = shared_from_this();
+void ProducerCore::fill(Loan& loan, const ring::SlotRef& slot) {
+  loan.core_ = this;
   loan.data_ = slot.data;
   loan.capacity_ = slot.capacity;
   loan.slot_ = slot.slot;
-  return loan;
+}
+
+void ProducerCore::discard(std::uint16_t slot) noexcept {
+  std::shared_ptr<ProducerCore> last;  // ends after the lock
+  const std::lock_guard lock(loans_mutex_);
+  writer_->discard(slot);
+  if (writer_->in_hands() == 0) last = std::move(self_);
+}
+
+void ProducerCore::abandon(std::shared_ptr<ProducerCore> core) noexcept {
+  core->close();
+  const std::lock_guard lock(core->loans_mutex_);
+  if (core->writer_->in_hands() != 0) core->self_ = core;
 }
 
 Result<void> ProducerCore::move_to_slot(Loan& loan, std::size_t size) {
   auto slot = slot_for(ring::kInlineBytes);
   if (!slot) return tl::unexpected(slot.error());
   std::memcpy(slot->data, loan.data(), size);
-  loan = as_loan(*slot);
+  fill(loan, *slot);
   return {};
 }
 
@@ -136,11 +150,11 @@ Result<Published> ProducerCore::publish(Loan& loan, std::size_t size, const form
     return fail(Code::kInvalidArgument, "a frame of " + std::to_string(size) + " bytes in a loan of " +
                                             std::to_string(loan.capacity()) + "; take a larger loan");
   }
-  if (loan.data_ != nullptr && loan.core_.get() != this)
+  if (loan.data_ != nullptr && loan.core_ != this)
     return fail(Code::kInvalidArgument, "the loan is another producer's");
   if (loan.data_ != nullptr && writer_->is_published(loan.slot_))
     return fail(Code::kInvalidArgument, "the loan is published already; wait until reclaimed() names its slot");
-  if (ended_) return fail(Code::kInvalidArgument, "the stream has ended; send a kStreamStart event to begin another");
+  if (stream_.load(std::memory_order_relaxed) != Stream::kOpen) return no_stream();
   if (loan.data_ == nullptr && (keep || has_metadata(info))) {
     if (auto moved = move_to_slot(loan, size); !moved) return tl::unexpected(moved.error());
   }
@@ -161,7 +175,7 @@ Result<Published> ProducerCore::publish(Loan& loan, std::size_t size, const form
   if (!keep) {
     loan.capacity_ = 0;
     loan.data_ = nullptr;
-    loan.core_.reset();
+    loan.core_ = nullptr;
   }
   return Published::kSent;
 }
@@ -184,8 +198,8 @@ Result<void> ProducerCore::send(const format::Event& event) {
   if (event.type == format::EventType::kState && event.number > 1)
     return fail(Code::kInvalidArgument, "a state's number is 0 or 1");
   const bool starts = event.type == format::EventType::kStreamStart;
-  if (ended_ && !starts)
-    return fail(Code::kInvalidArgument, "the stream has ended; send a kStreamStart event to begin another");
+  const Stream stream = stream_.load(std::memory_order_relaxed);
+  if (stream == Stream::kClosed || (stream == Stream::kEnded && !starts)) return no_stream();
   if (event.type == format::EventType::kCaps) {
     if (auto applied = apply_burst_time(event.text); !applied) return applied;
   }
@@ -198,8 +212,15 @@ Result<void> ProducerCore::send(const format::Event& event) {
   using Kind = ring::Writer::MarkerKind;
   auto sent = writer_->publish_marker(queue, ends ? Kind::kEnd : sticky ? Kind::kBarrier : Kind::kPlain);
   if (!sent) return sent;
-  ended_ = ends || (ended_ && !starts);
+  Stream expected = stream;  // kClosed stays
+  stream_.compare_exchange_strong(expected, ends ? Stream::kEnded : Stream::kOpen, std::memory_order_relaxed);
   return {};
+}
+
+tl::unexpected<Error> ProducerCore::no_stream() const {
+  if (stream_.load(std::memory_order_relaxed) == Stream::kClosed)
+    return fail(Code::kInvalidArgument, "this producer is closed");
+  return fail(Code::kInvalidArgument, "the stream has ended; send a kStreamStart event to begin another");
 }
 
 void ProducerCore::remember(const format::Event& event) {

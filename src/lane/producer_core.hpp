@@ -37,7 +37,9 @@ class ProducerCore final : public ring::ControlOut,
   [[nodiscard]] Result<void> reserve(std::size_t slot_size) { return writer_->reserve(slot_size); }
   [[nodiscard]] Result<Loan> loan(std::size_t size);
   [[nodiscard]] Result<std::optional<Loan>> try_loan(std::size_t size);
-  void discard(std::uint16_t slot) noexcept { writer_->discard(slot); }
+  void discard(std::uint16_t slot) noexcept;
+  /// The Producer is gone: closes, and lives on only as long as Loans have its slots.
+  static void abandon(std::shared_ptr<ProducerCore> core) noexcept;
   [[nodiscard]] Result<Published> publish(Loan& loan, std::size_t size, const format::FrameInfo& info, Wake wake,
                                           bool keep);
   [[nodiscard]] Result<Published> publish_copy(std::span<const std::byte> bytes, const format::FrameInfo& info,
@@ -79,6 +81,7 @@ class ProducerCore final : public ring::ControlOut,
     transport::SendQueue queue;
     ConsumerInfo info;
     bool going = false;  // its removal is under way; guarded by peers_mutex_
+    bool left = false;   // it takes no more, but holds frames; guarded by peers_mutex_
     base::UniqueFd pidfd;
     transport::Watch socket_watch;
     transport::Watch death_watch;
@@ -95,8 +98,9 @@ class ProducerCore final : public ring::ControlOut,
 
   // frames
   [[nodiscard]] Result<ring::SlotRef> slot_for(std::size_t size);
-  [[nodiscard]] Loan as_loan(const ring::SlotRef& slot);
+  void fill(Loan& loan, const ring::SlotRef& slot);
   [[nodiscard]] Result<void> move_to_slot(Loan& loan, std::size_t size);
+  [[nodiscard]] tl::unexpected<Error> no_stream() const;
   [[nodiscard]] Result<void> apply_burst_time(const std::string& caps);
 
   // control messages; under the Writer's mutex
@@ -112,7 +116,12 @@ class ProducerCore final : public ring::ControlOut,
                                                            Peer& peer);
   void on_peer(const PeerPtr& peer, std::uint32_t events);
   [[nodiscard]] bool on_message(const PeerPtr& peer, transport::Received received);
-  void remove_soon(Peer& peer, std::string reason);
+  enum class Eviction : std::uint8_t {
+    kAtOnce,      // it broke the protocol or is gone: its hold bits count no more
+    kWhenItGoes,  // it is honest but too slow: its Frames stay valid until it closes
+  };
+  void evict(Peer& peer, Eviction when, std::string reason);
+  void let_go(ring::ConsumerId id, const std::string& reason);
   void remove(ring::ConsumerId id, const std::string& reason);
   void tell(const ConsumerInfo& info, bool joined, std::string_view reason);
   void consumers_changed() noexcept;
@@ -123,11 +132,13 @@ class ProducerCore final : public ring::ControlOut,
   transport::Monitor* monitor_ = nullptr;
   std::unique_ptr<ring::Writer> writer_;
   transport::SharedFd ring_fd_;
+  enum class Stream : std::uint8_t { kOpen, kEnded, kClosed };
+  std::atomic<Stream> stream_{Stream::kOpen};  // the publishing thread's, but for close()
   std::atomic<Leaky> leaky_;
-  bool ended_ = false;  // the publishing thread's
   std::atomic<bool> interrupted_{false};
   std::atomic<std::uint32_t> change_word_{0};  // futex: consumers came or went, or interrupt
   std::atomic<std::uint32_t> num_consumers_{0};
+  bool closed_ = false;  // guarded by peers_mutex_
   std::atomic<std::uint64_t> evictions_{0};
   std::atomic<std::uint64_t> copied_{0};
 
@@ -136,10 +147,12 @@ class ProducerCore final : public ring::ControlOut,
   std::deque<Logged> log_;  // messages that a joiner with history still needs
   std::map<std::uint32_t, transport::SharedFd> segment_fds_;
 
+  std::mutex loans_mutex_;              // a discard against the end of the Producer; before all others
+  std::shared_ptr<ProducerCore> self_;  // while only Loans keep it
+
   mutable std::mutex peers_mutex_;
   std::vector<PeerPtr> peers_;
   Producer::ConsumerCallback callback_;
-  bool closed_ = false;
 
   std::unique_ptr<transport::ControlServer> server_;  // last: its thread calls everything above
 };

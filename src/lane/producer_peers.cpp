@@ -29,7 +29,8 @@ void ProducerCore::post(std::uint64_t number, std::uint64_t seq, wire::Message m
   const std::lock_guard lock(peers_mutex_);
   if (!outgoing) {
     // Without this message no consumer can go on: each one joins again and gets the state anew.
-    for (const auto& peer : peers_) remove_soon(*peer, "an event could not be sent: " + outgoing.error().text);
+    for (const auto& peer : peers_)
+      evict(*peer, Eviction::kWhenItGoes, "an event could not be sent: " + outgoing.error().text);
     return;
   }
   for (const auto& peer : peers_) queue_to(*peer, *outgoing);
@@ -39,11 +40,12 @@ void ProducerCore::post(std::uint64_t number, std::uint64_t seq, wire::Message m
 }
 
 void ProducerCore::queue_to(Peer& peer, transport::OutgoingPtr message) {
-  if (peer.going) return;
+  // One that left reads nothing any more; its full queue would end the connection, and its holds with it.
+  if (peer.going || peer.left) return;
   auto pushed = peer.queue.push(std::move(message));
-  if (!pushed) return remove_soon(peer, "it doesn't read its control socket");
+  if (!pushed) return evict(peer, Eviction::kWhenItGoes, "it doesn't read its control socket");
   auto flushed = peer.queue.flush(peer.socket);
-  if (!flushed) remove_soon(peer, "its connection ended");
+  if (!flushed) evict(peer, Eviction::kAtOnce, "its connection ended");
 }
 
 void ProducerCore::add_segment(std::uint64_t number, std::uint64_t seq, const ring::SegmentSpec& spec, int fd) {
@@ -81,7 +83,7 @@ void ProducerCore::broke_protocol(ring::ConsumerId id, std::string_view field) {
   const std::lock_guard lock(peers_mutex_);
   for (const auto& peer : peers_) {
     if (peer->id == id)
-      remove_soon(*peer, "it broke the lane's protocol: field " + std::string(field) + " of its page");
+      evict(*peer, Eviction::kAtOnce, "it broke the lane's protocol: field " + std::string(field) + " of its page");
   }
 }
 
@@ -223,6 +225,10 @@ void ProducerCore::on_peer(const PeerPtr& peer, std::uint32_t events) {
 bool ProducerCore::on_message(const PeerPtr& peer, transport::Received received) {
   auto decoded = wire::decode(received.bytes);
   if (decoded && std::holds_alternative<wire::Leave>(decoded->message)) {
+    {
+      const std::lock_guard lock(peers_mutex_);
+      peer->left = true;
+    }
     writer_->stop_gating(peer->id);
     return true;
   }
@@ -231,13 +237,30 @@ bool ProducerCore::on_message(const PeerPtr& peer, transport::Received received)
   return false;
 }
 
-void ProducerCore::remove_soon(Peer& peer, std::string reason) {
+void ProducerCore::evict(Peer& peer, Eviction when, std::string reason) {
   if (std::exchange(peer.going, true)) return;
   evictions_.fetch_add(1, std::memory_order_relaxed);
-  // Not here: the caller holds locks that the removal takes.
-  monitor_->post([weak = weak_from_this(), id = peer.id, reason = std::move(reason)] {
-    if (const auto core = weak.lock()) core->remove(id, reason);
+  // Not here: the caller holds locks that this takes.
+  monitor_->post([weak = weak_from_this(), when, id = peer.id, reason = std::move(reason)] {
+    const auto core = weak.lock();
+    if (core == nullptr) return;
+    when == Eviction::kAtOnce ? core->remove(id, reason) : core->let_go(id, reason);
   });
+}
+
+void ProducerCore::let_go(ring::ConsumerId id, const std::string& reason) {
+  PeerPtr slow;
+  {
+    const std::lock_guard lock(peers_mutex_);
+    const auto found = std::find_if(peers_.begin(), peers_.end(), [id](const PeerPtr& peer) { return peer->id == id; });
+    if (found == peers_.end()) return;
+    slow = *found;
+  }
+  writer_->stop_gating(id);
+  // Only our direction: it learns that we are done with it, and its own close tells us when its last Frame is released.
+  slow->socket.finish();
+  base::log(base::LogLevel::kWarning, "consumer " + std::to_string(id) + " (" + slow->info.name + ") of " +
+                                          descriptor_ + " was disconnected: " + reason);
 }
 
 void ProducerCore::remove(ring::ConsumerId id, const std::string& reason) {
@@ -281,6 +304,7 @@ void ProducerCore::tell(const ConsumerInfo& info, bool joined, std::string_view 
 }
 
 void ProducerCore::close() noexcept {
+  stream_.store(Stream::kClosed, std::memory_order_relaxed);
   {
     const std::lock_guard lock(peers_mutex_);
     if (std::exchange(closed_, true)) return;
@@ -303,6 +327,8 @@ void ProducerCore::close() noexcept {
     peer->death_watch.reset();
     writer_->remove_consumer(peer->id);
   }
+  // A callback may be at work for a peer that was out of the list already, and uses this object.
+  monitor_->call([] {});
   num_consumers_.store(0, std::memory_order_release);
   consumers_changed();
 }

@@ -46,7 +46,6 @@ inline constexpr std::uint32_t kRetireAhead = 8;    // an entry is retired this 
 inline constexpr std::uint32_t kMaxEntries = 1u << 20;
 
 // --- sequence numbers and tags
-// -------------------------------------------------------------------------------------------
 
 inline constexpr std::uint64_t kSeqMask = (std::uint64_t{1} << 48) - 1;
 
@@ -68,7 +67,6 @@ enum TagFlag : std::uint16_t {
 }
 
 // --- ring segment
-// --------------------------------------------------------------------------------------------------------
 
 /// Written by the producer; all but oldest_live before the segment is sent.
 struct RingHeader {
@@ -81,9 +79,9 @@ struct RingHeader {
   std::uint32_t page_size;       // sizeof(ConsumerPage)
   std::uint8_t instance_id[16];  // random, new for each Producer
   std::uint8_t reserved[80];
-  // Its own line: written at each reclaim, read only by consumers that were lapped.
-  alignas(
-      kCacheLine) std::atomic<std::uint64_t> oldest_live;  // producer; sequence number of the oldest entry not retired
+  // Sequence number of the oldest entry not retired. Its own line: written at each reclaim, read only by consumers that
+  // were lapped. producer
+  alignas(kCacheLine) std::atomic<std::uint64_t> oldest_live;
   std::uint8_t padding[56];
 };
 static_assert(offsetof(RingHeader, instance_id) == 32);
@@ -117,10 +115,9 @@ static_assert(offsetof(Entry, inline_words) == 32);
 }
 
 // --- data segments
-// -------------------------------------------------------------------------------------------------------
 
 /// What the ADD_SEGMENT message tells of a data segment. Everything is checked before it is used (valid_segment()).
-struct SegmentSpec {
+struct alignas(8) SegmentSpec {
   std::uint32_t id;          // counts up in the life of a lane
   std::uint32_t first_slot;  // slot ids are first_slot .. first_slot + slot_count - 1, unique among live segments
   std::uint32_t slot_count;
@@ -133,7 +130,7 @@ struct SegmentSpec {
 };
 
 /// Metadata of the frame in a slot; read by those who ask. Written by the producer while the slot is on loan.
-struct MetaRecord {
+struct alignas(8) MetaRecord {
   std::uint64_t pts;  // the next five: UINT64_MAX = none
   std::uint64_t dts;
   std::uint64_t duration;
@@ -151,7 +148,6 @@ static_assert(offsetof(MetaRecord, capture_ns) == 48);
 inline constexpr std::uint32_t kRecordStride = 1024;  // room for metas and a hop trace beside the fixed part
 
 // --- consumer page
-// -------------------------------------------------------------------------------------------------------
 
 /// One line per writer and purpose. "producer" below never reads back what it wrote here.
 struct ConsumerPage {

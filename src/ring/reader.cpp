@@ -104,8 +104,9 @@ Result<Reader::Took> Reader::take(std::uint64_t tag, Taken& taken, ControlIn& co
   taken.is_inline = (tag_flags(tag) & kTagInline) != 0;
   taken.slot = static_cast<std::uint16_t>(size_slot >> 32);
   if (taken.is_inline) {
-    for (std::size_t i = 0; i < std::size(taken.inline_words); ++i)
+    for (std::size_t i = 0; i < std::size(line.inline_words); ++i) {
       taken.inline_words[i] = line.inline_words[i].load(relaxed);
+    }
   }
   // SYNC LAPPED (acquire side): if one of these words is of a later frame, T4 finds the tag retired. For a slot, too:
   // the RMW of T3 is an acquire of the hold bits only, and says nothing of loads before it.
@@ -119,12 +120,12 @@ Result<Reader::Took> Reader::take(std::uint64_t tag, Taken& taken, ControlIn& co
   // unchanged tag means that the producer will see the bit before it reuses the slot. Anything weaker than seq_cst lets
   // both miss each other.
   if (line.tag.load(std::memory_order_seq_cst) != tag) {
-    if (in_slot) clear_hold(taken.slot);
+    if (in_slot) release(taken.slot);
     return Took::kAgain;
   }
   auto finished = finish_take(size_slot, taken, control);
   if (!finished) {
-    if (in_slot) clear_hold(taken.slot);
+    if (in_slot) release(taken.slot);
     return tl::unexpected(finished.error());
   }
   // T6. SYNC TAKE (release side): the bit comes before the cursor. SYNC FULL (consumer side): the cursor comes before
@@ -136,6 +137,8 @@ Result<Reader::Took> Reader::take(std::uint64_t tag, Taken& taken, ControlIn& co
 Result<void> Reader::finish_take(std::uint64_t size_slot, Taken& taken, ControlIn& control) {
   const auto ctl = static_cast<std::uint16_t>(size_slot >> 48);
   taken.size = static_cast<std::uint32_t>(size_slot);
+  taken.skipped = 0;
+  taken.data = taken.record = nullptr;
   if (ctl != static_cast<std::uint16_t>(applied_)) {  // T5
     auto applied = control.apply_up_to(ctl);
     if (!applied) return tl::unexpected(applied.error());
@@ -164,8 +167,6 @@ Result<void> Reader::locate(Taken& taken) {  // T5b
   const std::uint32_t i = taken.slot - spec.first_slot;
   taken.data = segment->mapping.data() + spec.slots_offset + i * spec.slot_stride;
   taken.record = segment->mapping.data() + std::size_t{i} * spec.record_stride;
-  segment->held.fetch_add(1, std::memory_order_relaxed);
-  held_segment_[taken.slot].store(segment, std::memory_order_release);
   return {};
 }
 
@@ -179,11 +180,13 @@ Result<void> Reader::skip(bool overwritten) noexcept {
 
 void Reader::walk_to_latest() noexcept {
   std::uint64_t newest_frame = cursor_;
-  for (std::uint64_t seq = cursor_; seq <= cursor_ + mask_; ++seq) {
+  std::uint64_t seq = cursor_;
+  for (std::uint32_t step = 0; step <= mask_; ++step, ++seq) {
     const std::uint64_t tag = entry(seq).tag.load(std::memory_order_acquire);
     const std::int64_t ahead = seq_diff(tag_seq(tag), seq);
     if (ahead < 0) break;
-    if (ahead == 0 && (tag_flags(tag) & (kTagRetired | kTagMarker)) == 0) newest_frame = seq;
+    seq += static_cast<std::uint64_t>(ahead);  // lapped: the newest is here or behind it
+    if ((tag_flags(tag) & (kTagRetired | kTagMarker)) == 0) newest_frame = seq;
   }
   cursor_ = newest_frame;
 }
@@ -205,25 +208,20 @@ void Reader::wake_waiting_producer() noexcept {
 bool Reader::set_hold(std::uint16_t slot) noexcept {
   const std::uint32_t bit = 1u << (slot % 32);
   if ((page_->holds[slot / 32].fetch_or(bit, std::memory_order_seq_cst) & bit) != 0) return false;
-  held_.fetch_add(1, std::memory_order_relaxed);
+  users_.fetch_add(1, std::memory_order_relaxed);
+  is_held_[slot].store(true, std::memory_order_relaxed);
   return true;
 }
 
-void Reader::clear_hold(std::uint16_t slot) noexcept {
-  if (Segment* const segment = held_segment_[slot].exchange(nullptr, std::memory_order_acquire)) {
-    segment->held.fetch_sub(1, std::memory_order_release);
-  }
+bool Reader::release(std::uint16_t slot) noexcept {
+  is_held_[slot].store(false, std::memory_order_release);
   // SYNC REUSE (release side): our last read of the slot comes before the producer's first write to it. relaxed would
   // let the producer scribble on a frame that is still being read.
   page_->holds[slot / 32].fetch_and(~(1u << (slot % 32)), std::memory_order_seq_cst);
-  // After the bit: held() must never be less than the bits, else several threads that stand here let the taking thread
-  // set more of them than it may, and the producer ends the connection.
-  held_.fetch_sub(1, std::memory_order_release);
-}
-
-void Reader::release(std::uint16_t slot) noexcept {
-  clear_hold(slot);
   wake_waiting_producer();
+  // Last: held() must never be less than the bits, else several threads that stand here let the taking thread set more of
+  // them than it may, and the producer ends the connection. And whoever counts to zero frees the page.
+  return users_.fetch_sub(1, std::memory_order_acq_rel) == 1;
 }
 
 // --- segments
@@ -272,9 +270,13 @@ Result<void> Reader::retire_segment(std::uint32_t id) {
 }
 
 void Reader::unmap_retired() noexcept {
-  std::erase_if(segments_, [](const auto& segment) {
-    return segment->retired && segment->held.load(std::memory_order_acquire) == 0;
-  });
+  std::erase_if(segments_, [this](const auto& segment) { return segment->retired && !is_read(*segment); });
+}
+
+bool Reader::is_read(const Segment& segment) const noexcept {
+  const auto first = is_held_.begin() + segment.spec.first_slot;
+  return std::any_of(first, first + segment.spec.slot_count,
+                     [](const auto& held) { return held.load(std::memory_order_acquire); });
 }
 
 Reader::Segment* Reader::segment_of(std::uint16_t slot) noexcept {

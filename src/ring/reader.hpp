@@ -53,9 +53,9 @@ struct Taken {
   std::uint64_t skipped = 0;  // frames lost directly before it
   std::int64_t due_ns = format::kNoClockTime;
   std::int64_t publish_ns = 0;
-  const std::byte* data = nullptr;    // in the slot
-  const std::byte* record = nullptr;  // MetaRecord and what follows, kRecordStride bytes or more
-  std::uint64_t inline_words[kInlineBytes / 8] = {};
+  const std::byte* data = nullptr;        // in the slot
+  const std::byte* record = nullptr;      // MetaRecord and what follows, kRecordStride bytes or more
+  std::uint64_t* inline_words = nullptr;  // where the caller wants an inline payload, kInlineBytes
 };
 
 /// Consumer's side of the ring. The step names T1..T6 are those of the ring's README.
@@ -94,9 +94,11 @@ class Reader {
   [[nodiscard]] Result<void> add_segment(const SegmentSpec& spec_untrusted, memory::Mapping mapping);
   [[nodiscard]] Result<void> retire_segment(std::uint32_t id);
 
-  /// Gives a slot back. Any thread.
-  void release(std::uint16_t slot) noexcept;
-  [[nodiscard]] std::uint32_t held() const noexcept { return held_.load(std::memory_order_acquire); }
+  /// Gives a slot back. Any thread. True when that was the last use of this Reader: the owner is gone, and nothing is held.
+  bool release(std::uint16_t slot) noexcept;
+  /// The owner takes no more. True when nothing is held.
+  [[nodiscard]] bool leave() noexcept { return users_.fetch_sub(kOwner, std::memory_order_acq_rel) == kOwner; }
+  [[nodiscard]] std::uint32_t held() const noexcept { return users_.load(std::memory_order_acquire) & ~kOwner; }
   [[nodiscard]] std::uint32_t max_held() const noexcept { return max_held_; }
 
   void count_taken(std::uint64_t skipped, bool copied, std::int64_t publish_ns) noexcept;
@@ -108,7 +110,6 @@ class Reader {
     SegmentSpec spec{};
     memory::Mapping mapping;
     bool retired = false;
-    std::atomic<std::uint32_t> held{0};
   };
   enum class Took : std::uint8_t { kNo, kYes, kAgain };
 
@@ -121,12 +122,12 @@ class Reader {
   void walk_to_latest() noexcept;
   void advance(std::uint64_t cursor) noexcept;
   [[nodiscard]] bool set_hold(std::uint16_t slot) noexcept;
-  void clear_hold(std::uint16_t slot) noexcept;
   void wake_waiting_producer() noexcept;
   void announce_sleep() noexcept;
   void sleep(std::uint32_t word, std::int64_t deadline_ns) noexcept;
   [[nodiscard]] Segment* segment_of(std::uint16_t slot) noexcept;
   void unmap_retired() noexcept;
+  [[nodiscard]] bool is_read(const Segment& segment) const noexcept;
   static void count(std::atomic<std::uint64_t>& counter) noexcept;
 
   memory::Mapping ring_;
@@ -144,9 +145,10 @@ class Reader {
   std::uint32_t ticket_ = 0;
   Spinner spinner_;
   std::atomic<std::uint64_t> spins_{0};
-  std::atomic<std::uint32_t> held_{0};
-  std::vector<std::unique_ptr<Segment>> segments_;               // few; searched from the newest
-  std::array<std::atomic<Segment*>, kMaxSlots> held_segment_{};  // of a held slot, for release()
+  static constexpr std::uint32_t kOwner = 1u << 31;
+  std::atomic<std::uint32_t> users_{kOwner};            // held slots, and the owner
+  std::vector<std::unique_ptr<Segment>> segments_;      // few; searched from the newest
+  std::array<std::atomic<bool>, kMaxSlots> is_held_{};  // ours: the bits in the page are the producer's to spoil
 };
 
 }  // namespace framelane::ring

@@ -2,6 +2,7 @@
 #include "ring/slot_pool.hpp"
 
 #include <algorithm>
+#include <iterator>
 #include <limits>
 
 namespace framelane::ring {
@@ -119,12 +120,22 @@ Result<void> SlotPool::ensure(std::uint64_t size, bool exact) {
   segment.memory = std::make_shared<memory::SealedMemory>(std::move(*sealed));
   segments_.push_back(std::move(segment));
   free_.clear();  // slots of older segments are not lent any more
+  drop_unknown();
   outgrown_ = false;
   const Reserve first = first_unused(segments_.back(), sizes_.own_slots() + reserves_ * sizes_.reserve());
   prefault(first);
   use(first);
+  untold_.store(true, std::memory_order_release);
   changed_.store(true, std::memory_order_release);
   return {};
+}
+
+void SlotPool::drop_unknown() noexcept {
+  if (segments_.empty()) return;
+  const auto newest = std::prev(segments_.end());
+  segments_.erase(std::remove_if(segments_.begin(), newest,
+                                 [](const Segment& segment) { return !segment.announced && segment.busy == 0; }),
+                  newest);
 }
 
 SlotPool::Reserve SlotPool::first_unused(const Segment& segment, std::uint64_t count) noexcept {

@@ -94,7 +94,12 @@ class SlotPool {
   void drop(std::uint32_t id) noexcept;
   /// True when unannounced() or drained() may have something; read by the publishing thread without the mutex.
   [[nodiscard]] bool changed() const noexcept { return changed_.load(std::memory_order_acquire); }
-  void clear_changed() noexcept { changed_.store(false, std::memory_order_relaxed); }
+  /// True when unannounced() may have something: no frame in it may be published before.
+  [[nodiscard]] bool untold() const noexcept { return untold_.load(std::memory_order_acquire); }
+  void clear_changed() noexcept {
+    changed_.store(false, std::memory_order_relaxed);
+    untold_.store(false, std::memory_order_relaxed);
+  }
 
   [[nodiscard]] const std::vector<Segment>& segments() const noexcept { return segments_; }
   [[nodiscard]] std::uint32_t free_count() const noexcept { return static_cast<std::uint32_t>(free_.size()); }
@@ -109,6 +114,8 @@ class SlotPool {
 
   [[nodiscard]] Result<SegmentSpec> plan(std::uint64_t slot_size) const;
   [[nodiscard]] std::uint64_t grown_size(std::uint64_t size) const noexcept;
+  /// Older segments that nobody was told of: they need no message, and must not count among the old ones.
+  void drop_unknown() noexcept;
   [[nodiscard]] std::optional<std::uint32_t> free_range(std::uint32_t count) const noexcept;
   [[nodiscard]] static Reserve first_unused(const Segment& segment, std::uint64_t count) noexcept;
   [[nodiscard]] Segment* segment_of(std::uint16_t slot) noexcept;
@@ -124,6 +131,7 @@ class SlotPool {
   std::vector<Slot> slots_;
   std::vector<std::uint16_t> free_;
   std::atomic<bool> changed_{false};
+  std::atomic<bool> untold_{false};
 };
 
 }  // namespace framelane::ring

@@ -81,13 +81,16 @@ Result<void> Writer::reserve(std::uint64_t slot_size) {
 
 Result<SlotRef> Writer::loan(std::uint64_t size) {
   const Lock lock(mutex_);
-  if (loans_.load(std::memory_order_relaxed) >= settings_.sizes.max_loans) reclaim();
-  if (loans_.load(std::memory_order_relaxed) >= settings_.sizes.max_loans) {
+  if (loans() >= settings_.sizes.max_loans) reclaim();
+  if (loans() >= settings_.sizes.max_loans) {
     return fail(Code::kFull, "all " + std::to_string(settings_.sizes.max_loans) +
                                  " loans are out; publish or discard one, or raise max-loans");
   }
   if (!pool_.fits(size)) {
     reclaim();
+    // Only a frame of the new size could push the newest ones out, and it has no place before they are gone.
+    while (pool_.draining() && retire(kRetireAhead, Floor::kKeepLast) != 0) {
+    }
     if (auto ready = pool_.ensure(size, false); !ready) return tl::unexpected(ready.error());
   }
   auto slot = pool_.take_free();
@@ -96,7 +99,8 @@ Result<SlotRef> Writer::loan(std::uint64_t size) {
     slot = pool_.take_free();
   }
   if (!slot) return fail(Code::kFull, "no slot is free; release frames, or raise burst or max-held");
-  loans_.fetch_add(1, std::memory_order_relaxed);
+  add(lent_, 1);
+  add(handed_, 1);
   return *slot;
 }
 
@@ -107,23 +111,26 @@ bool Writer::draining() const noexcept {
 
 std::optional<SlotRef> Writer::try_loan(std::uint64_t size) {
   const Lock lock(mutex_, std::try_to_lock);
-  if (!lock.owns_lock() || !pool_.fits(size) || loans_.load(std::memory_order_relaxed) >= settings_.sizes.max_loans)
-    return std::nullopt;
+  if (!lock.owns_lock() || !pool_.fits(size) || loans() >= settings_.sizes.max_loans) return std::nullopt;
   auto slot = pool_.take_free();
   if (!slot) {
     reclaim();
     slot = pool_.take_free();
   }
-  if (slot) loans_.fetch_add(1, std::memory_order_relaxed);
+  if (slot) {
+    add(lent_, 1);
+    add(handed_, 1);
+  }
   return slot;
 }
 
 void Writer::discard(std::uint16_t slot) noexcept {
   const Lock lock(mutex_);
   const Keep keep = kept_[slot].exchange(Keep::kNo, std::memory_order_relaxed);
+  add(handed_, ~0u);
   if (keep == Keep::kInRing) return;  // free_slot() gives it back
   if (keep == Keep::kReclaimed) std::erase(kept_free_, slot);
-  loans_.fetch_sub(1, std::memory_order_relaxed);
+  add(lent_, ~0u);
   pool_.give_back(slot);
 }
 
@@ -163,7 +170,8 @@ bool Writer::has_frame_room() const noexcept {
 }
 
 Result<bool> Writer::publish(const Outgoing& frame) {
-  if (pool_.changed()) {
+  // A publish that must not call the system leaves a drained segment to the next one that may.
+  if (frame.wake ? pool_.changed() : pool_.untold()) {
     if (auto told = announce_segments(); !told) return tl::unexpected(told.error());
   }
   if (!has_entry_room() || !has_frame_room()) {  // P1
@@ -181,7 +189,8 @@ Result<bool> Writer::publish(const Outgoing& frame) {
   const std::uint16_t slot = frame.slot->slot;
   write_record(slot, *frame.info);
   kept_[slot].store(frame.keep ? Keep::kInRing : Keep::kNo, std::memory_order_relaxed);
-  loans_.fetch_sub(1, std::memory_order_relaxed);
+  add(published_, 1);
+  if (!frame.keep) add(taken_back_, 1);
   base::streaming_store_fence();  // P2
   write_entry(0, frame, slot, frame.wake);
   return true;
@@ -214,9 +223,11 @@ void Writer::write_entry(std::uint16_t flags, const Outgoing& frame, std::uint16
   line.due_ns.store(frame.info->due_ns, relaxed);
   line.publish_ns.store(is_frame ? stamp() : 0, relaxed);
   if ((flags & kTagInline) != 0) {
-    std::uint64_t words[kInlineBytes / 8] = {};
-    std::memcpy(words, frame.inline_bytes, frame.size);
-    for (std::size_t i = 0; i < std::size(words); ++i) line.inline_words[i].store(words[i], relaxed);
+    for (std::size_t i = 0; i < std::size(line.inline_words); ++i) {
+      std::uint64_t word;
+      std::memcpy(&word, frame.inline_bytes + i * sizeof word, sizeof word);
+      line.inline_words[i].store(word, relaxed);
+    }
   }
   // SYNC HEAD: before the tag, so that whoever sees a consumer's cursor behind this entry also sees the head behind it.
   // After the tag, a fast consumer would seem to be ahead of the producer and be evicted.

@@ -28,8 +28,8 @@ enum class WhenFull : std::uint8_t { kWait, kDropNew, kPassOver };
 enum class StampKind : std::uint8_t { kAuto, kOn, kOff };
 
 struct WriterSettings {
-  std::string name;
-  PoolSizes sizes;
+  std::string name = {};
+  PoolSizes sizes = {};
   std::uint32_t most_burst = 0;  // the entry ring is made for this many frames; 0 = sizes.burst
   std::uint64_t max_frame_size = 256u << 20;
   WhenFull when_full = WhenFull::kWait;
@@ -90,9 +90,13 @@ class Writer {
   [[nodiscard]] std::optional<SlotRef> try_loan(std::uint64_t size);
   /// Also of a kept slot that is still in the ring: then it comes back when no consumer reads it any more.
   void discard(std::uint16_t slot) noexcept;
-  /// A kept slot that is in the ring or still read.
+  /// Slots that an owner can still reach: loans, and kept ones that are published.
+  [[nodiscard]] std::uint32_t in_hands() const noexcept {
+    return handed_.load(std::memory_order_relaxed) - taken_back_.load(std::memory_order_relaxed);
+  }
+  /// A kept slot that is in the ring or still read, or that reclaimed() hasn't named yet.
   [[nodiscard]] bool is_published(std::uint16_t slot) const noexcept {
-    return kept_[slot].load(std::memory_order_relaxed) == Keep::kInRing;
+    return kept_[slot].load(std::memory_order_relaxed) != Keep::kNo;
   }
   /// Appends the kept slots that no consumer reads any more (they are loans again).
   void reclaimed(std::vector<std::uint16_t>& slots);
@@ -101,8 +105,8 @@ class Writer {
 
   // --- publishing thread
   struct Outgoing {
-    const SlotRef* slot = nullptr;  // null: inline
-    const std::byte* inline_bytes = nullptr;
+    const SlotRef* slot = nullptr;            // null: inline
+    const std::byte* inline_bytes = nullptr;  // kInlineBytes of them, whatever the size
     std::uint32_t size = 0;
     const format::FrameInfo* info = nullptr;  // never null
     bool keep = false;                        // the owner goes on reading the slot: it comes back through reclaimed()
@@ -159,7 +163,11 @@ class Writer {
 
  private:
   using Lock = std::unique_lock<std::mutex>;
-  enum class Floor : std::uint8_t { kKeepNewest, kNone };
+  enum class Floor : std::uint8_t {
+    kKeepNewest,  // burst + history
+    kKeepLast,    // from any thread: the last frame may be half published
+    kNone,        // only from the publishing thread
+  };
   enum class Keep : std::uint8_t { kNo, kInRing, kReclaimed };  // of a slot whose owner goes on reading it
   static constexpr std::uint16_t kNoSlot = 0xffff;
   static constexpr std::uint64_t kNobody = ~std::uint64_t{0};
@@ -167,6 +175,13 @@ class Writer {
   Writer(WriterSettings settings, memory::SealedMemory memory, ControlOut& control);
   [[nodiscard]] Entry& entry(std::uint64_t seq) noexcept { return entries_[seq & mask_]; }
   [[nodiscard]] std::uint64_t frames_before(std::uint64_t seq) const noexcept { return frames_before_[seq & mask_]; }
+
+  [[nodiscard]] std::uint32_t loans() const noexcept {
+    return lent_.load(std::memory_order_relaxed) - published_.load(std::memory_order_relaxed);
+  }
+  static void add(std::atomic<std::uint32_t>& counter, std::uint32_t value) noexcept {  // one writer at a time
+    counter.store(counter.load(std::memory_order_relaxed) + value, std::memory_order_relaxed);
+  }
 
   // publish
   [[nodiscard]] bool has_entry_room() const noexcept;
@@ -221,8 +236,12 @@ class Writer {
   std::atomic<std::uint64_t> oldest_frames_{0};      // frames before it
   std::atomic<std::uint64_t> gate_frames_{kNobody};  // frames before the slowest gating cursor
   std::atomic<std::uint32_t> burst_{0};
+  // Loans are what was lent less what was published; two counters, so that a publish needs no locked instruction.
+  std::atomic<std::uint32_t> lent_{0};        // under the mutex: lent - discarded + kept ones that were reclaimed
+  std::atomic<std::uint32_t> published_{0};   // the publishing thread's
+  std::atomic<std::uint32_t> handed_{0};      // under the mutex: slots given into an owner's hands
+  std::atomic<std::uint32_t> taken_back_{0};  // the publishing thread's: published and not kept
   std::atomic<WhenFull> when_full_;
-  std::atomic<std::uint32_t> loans_{0};
   std::atomic<bool> interrupted_{false};
 
   mutable std::mutex mutex_;  // the reclaim mutex: never held across a wait

@@ -33,10 +33,9 @@ void Writer::read_cursor(ConsumerLink& link) noexcept {
   if (cursor_untrusted != link.cursor) link.waited_since = 0;
   link.cursor = cursor_untrusted;
   if (!link.demoted) return;
-  const std::uint64_t behind =
-      frames_before(head) - frames_before(std::max(link.cursor, oldest_.load(std::memory_order_relaxed)));
-  if (link.cursor < oldest_.load(std::memory_order_relaxed) || behind > burst_.load(std::memory_order_relaxed) / 2)
-    return;
+  // Entries, not frames: a consumer that stopped before a ring full of markers is no frame behind, and would be waited
+  // for again at once, for ever.
+  if (head - link.cursor > burst_.load(std::memory_order_relaxed) / 2) return;
   link.demoted = false;
   link.gates = true;
   control_.demoted(link.id, false);
@@ -86,12 +85,13 @@ void Writer::reclaim() noexcept {
 
 std::uint32_t Writer::retire(std::uint32_t most, Floor floor) noexcept {
   const std::uint64_t head = head_.load(std::memory_order_acquire);
-  const std::uint64_t newest = std::uint64_t{burst_.load(std::memory_order_relaxed)} + settings_.sizes.history;
+  const std::uint64_t burst = burst_.load(std::memory_order_relaxed);
+  const std::uint64_t newest = floor == Floor::kKeepNewest ? burst + settings_.sizes.history : 1;
   const std::uint64_t first = oldest_.load(std::memory_order_relaxed);
   std::uint64_t seq = first;
   for (; seq - first < most && seq < head; ++seq) {
     // R0: the newest frames stay, so that a paused consumer that doesn't gate has the burst, too.
-    if (floor == Floor::kKeepNewest && frames_before(head) - frames_before(seq) <= newest) break;
+    if (floor != Floor::kNone && frames_before(head) - frames_before(seq) <= newest) break;
     if (gate_cursor_ <= seq) break;  // R1
     mark_retired(seq);
   }
@@ -158,13 +158,14 @@ void Writer::free_slot(std::uint16_t slot) noexcept {
     return;
   }
   kept_[slot].store(Keep::kReclaimed, std::memory_order_relaxed);
-  loans_.fetch_add(1, std::memory_order_relaxed);
+  add(lent_, 1);
   kept_free_.push_back(slot);
 }
 
 void Writer::reclaimed(std::vector<std::uint16_t>& slots) {
   const Lock lock(mutex_);
   reclaim();
+  for (const std::uint16_t slot : kept_free_) kept_[slot].store(Keep::kNo, std::memory_order_relaxed);
   slots.insert(slots.end(), kept_free_.begin(), kept_free_.end());
   kept_free_.clear();
 }
@@ -247,7 +248,7 @@ WriterCounters Writer::counters() const noexcept {
 void Writer::inspect(const std::function<void(const std::vector<std::shared_ptr<ConsumerLink>>&, const SlotPool&,
                                               std::uint32_t)>& look) const {
   const Lock lock(mutex_);
-  look(table_.links(), pool_, loans_.load(std::memory_order_relaxed));
+  look(table_.links(), pool_, loans());
 }
 
 std::uint64_t Writer::lag(const ConsumerLink& link) const noexcept {

@@ -322,6 +322,8 @@ Result<base::UniqueFd> ControlSocket::peer_pidfd() const {
   return pidfd_of(peer().pid);
 }
 
+void ControlSocket::finish() noexcept { ::shutdown(fd_.get(), SHUT_WR); }
+
 void ControlSocket::shutdown() noexcept { ::shutdown(fd_.get(), SHUT_RDWR); }
 
 }  // namespace framelane::transport

@@ -97,6 +97,8 @@ class ControlSocket {
   /// the hang-up can be watched), kSystem.
   [[nodiscard]] Result<base::UniqueFd> peer_pidfd() const;
 
+  /// Sends nothing more: the peer sees the end after what was sent, and its own close is still seen here.
+  void finish() noexcept;
   /// Ends the connection for both sides and for every copy of the socket; the descriptor stays valid until destruction.
   void shutdown() noexcept;
 

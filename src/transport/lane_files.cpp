@@ -184,7 +184,7 @@ sockaddr_un address_of(const std::string& path) noexcept {
 Result<base::UniqueFd> open_listener() {
   base::UniqueFd fd(socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
   if (!fd.valid()) return fail(Code::kSystem, "cannot create a socket: " + system_words());
-  // bind() gives the file this mode, so that it is never open to others, whatever the umask.
+  // bind() gives the file this mode (less the umask), so that it is never open to others, not even for a moment.
   if (fchmod(fd.get(), 0600) != 0) return fail(Code::kSystem, "cannot set the mode of a socket: " + system_words());
   // No consumer sends descriptors. Where the kernel can refuse them for us (accepted sockets inherit this), they don't
   // even cost us a close(), which somebody else's file could make slow.
@@ -285,8 +285,6 @@ Result<void> LaneFiles::bind_and_listen() {
   socket_device_ = there.st_dev;
   socket_inode_ = there.st_ino;
   bound_ = true;
-  if (fchmodat(directory_.get(), name_.c_str(), 0600, 0) != 0)
-    return system_error("cannot open up " + quoted(socket_path_));
   if (listen(listener->get(), kBacklog) != 0) return system_error("cannot listen on " + quoted(socket_path_));
   listener_ = std::move(*listener);
   return {};

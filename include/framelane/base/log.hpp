@@ -12,7 +12,8 @@ enum class LogLevel { kError, kWarning, kInfo, kDebug };
 using LogHook = void (*)(LogLevel level, std::string_view text, void* user);
 
 /// Replaces where log lines go. nullptr brings back the default: errors and warnings to standard error, and all levels
-/// up to the one in $FRAMELANE_LOG (error, warning, info, debug). Threads: any; takes effect for later lines.
+/// up to the one in $FRAMELANE_LOG (error, warning, info, debug). Threads: any; takes effect for later lines. A line
+/// that another thread is logging may still reach the old hook, so what `user` points to should live on.
 void set_log_hook(LogHook hook, void* user) noexcept;
 
 /// Logs one line through the hook.

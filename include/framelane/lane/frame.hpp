@@ -31,11 +31,15 @@ class Frame {
   Frame& operator=(Frame&& other) noexcept;
   Frame(const Frame&) = delete;
   Frame& operator=(const Frame&) = delete;
-  ~Frame() { release(); }
+  ~Frame() {
+    if (kind_ > Kind::kInline) release();
+  }
 
   /// The payload, shape [size()]; starts 64-byte aligned unless it is inline. Valid until release().
   [[nodiscard]] std::span<const std::byte> bytes() const noexcept { return {data(), size_}; }
-  [[nodiscard]] const std::byte* data() const noexcept { return kind_ == Kind::kInline ? inline_ : data_; }
+  [[nodiscard]] const std::byte* data() const noexcept {
+    return kind_ == Kind::kInline ? reinterpret_cast<const std::byte*>(inline_words_) : data_;
+  }
   [[nodiscard]] std::size_t size() const noexcept { return size_; }
 
   /// Number of this frame among the lane's frames, from 0, without events.
@@ -75,8 +79,8 @@ class Frame {
   std::int64_t publish_ns_ = 0;
   const std::byte* data_ = nullptr;         // payload in a slot or in a private copy
   const std::byte* record_ = nullptr;       // metadata record, in the slot's segment or in the private copy
-  lane::Connection* connection_ = nullptr;  // counted; keeps the mappings of a slot
-  alignas(8) std::byte inline_[32];
+  lane::Connection* connection_ = nullptr;  // of a slot; lives as long as it is held
+  std::uint64_t inline_words_[4];           // payload of a kInline
 };
 
 }  // namespace framelane

@@ -37,7 +37,9 @@ class Loan {
   Loan() noexcept = default;
   Loan(Loan&& other) noexcept;
   Loan& operator=(Loan&& other) noexcept;
-  ~Loan() { discard(); }
+  ~Loan() {
+    if (data_ != nullptr) discard();
+  }
 
   /// Where to write, shape [capacity()], 64-byte aligned in a slot. The bytes are whatever an earlier frame left.
   [[nodiscard]] std::byte* data() noexcept { return data_ != nullptr ? data_ : inline_; }
@@ -55,12 +57,12 @@ class Loan {
   friend class Producer;
   friend class lane::ProducerCore;
 
-  std::shared_ptr<lane::ProducerCore> core_;  // empty while a small payload lies here
+  lane::ProducerCore* core_ = nullptr;  // null while a small payload lies here; lives as long as a slot is out
   std::byte* data_ = nullptr;
   std::uint32_t capacity_ = 0;
   std::uint32_t size_ = 0;
   std::uint16_t slot_ = 0;
-  alignas(64) std::byte inline_[32];
+  alignas(8) std::byte inline_[32] = {};
 };
 
 /// What became of a frame.

@@ -1,0 +1,75 @@
+# SPDX-License-Identifier: MIT
+# shellcheck shell=bash
+# Sourced by quickstart: what `test --all` does beyond the plain tests.
+
+# ccache, where it is, makes the second run of five builds a matter of seconds.
+compiler() { if command -v ccache >/dev/null; then printf 'ccache %s' "$1"; else printf '%s' "$1"; fi; }
+
+# sources PATTERN...: files of the project, also in a tree without git.
+sources() {
+  if git rev-parse --is-inside-work-tree >/dev/null 2>&1; then
+    git ls-files --cached --others --exclude-standard -- "$@"
+  else
+    local pattern
+    for pattern in "$@"; do find . -name "$pattern" -not -path './build*' -not -path './subprojects/*/*' -type f; done
+  fi
+}
+
+check_format() {
+  local files long
+  mapfile -t files < <(sources '*.cpp' '*.hpp' '*.h')
+  clang-format-14 --dry-run -Werror "${files[@]}" || return 1
+  mapfile -t -O ${#files[@]} files < <(sources '*.py')
+  long=$(LC_ALL=C.UTF-8 grep -nE '^.{121,}' "${files[@]}") || return 0
+  printf 'longer than 120 columns:\n%s\n' "$long"
+  return 1
+}
+
+check_scripts() {
+  local files
+  mapfile -t files < <(sources '*.sh' | grep -v '^.ci/steps/')  # those are parts of quickstart
+  shellcheck --external-sources --check-sourced quickstart .ci/run "${files[@]}"
+}
+
+# clang-tidy over the library's own sources, with the checks of .clang-tidy.
+check_lint() {
+  local files
+  mapfile -t files < <(sources 'src/*.cpp' | grep -v '^src/cli/')
+  printf '%s\n' "${files[@]}" | xargs -P "$(nproc)" -n 2 clang-tidy-14 --quiet --extra-arg=-Wno-unknown-warning-option --warnings-as-errors='*' -p build
+}
+
+only_library=(-Dplugins=disabled -Dcli=disabled -Dbench=disabled)
+
+other_compilers() {
+  CXX=$(compiler clang++-14) build_tree build-clang14 "Building with clang 14, -Werror" -Dwerror=true && record 1 0 0 "clang 14 build"
+  CXX=$(compiler clang++-19) build_tree build-clang19 "Building with clang 19, -Werror" -Dwerror=true && record 1 0 0 "clang 19 build"
+}
+
+sanitizers() {
+  # An old sanitizer runtime can't bear the kernel's widest address randomisation: run without, where that is allowed.
+  local run_under=()
+  if setarch -R true 2>/dev/null; then run_under=(setarch -R); fi
+  if CXX=$(compiler g++) build_tree build-tsan "Building with the thread sanitizer" -Db_sanitize=thread \
+    "${only_library[@]}"; then
+    TSAN_OPTIONS=halt_on_error=1:second_deadlock_stack=1 \
+      test_tree build-tsan tsan "Tests under the thread sanitizer" --suite unit --timeout-multiplier 5
+  fi
+  if CXX=$(compiler g++) build_tree build-asan "Building with the address and undefined-behaviour sanitizers" \
+    -Db_sanitize=address,undefined -Dcpp_args=-fno-sanitize-recover=undefined "${only_library[@]}"; then
+    test_tree build-asan asan "Tests under the address and undefined-behaviour sanitizers" --suite unit \
+      --timeout-multiplier 3
+  fi
+}
+
+test_everything() {
+  check "Format (clang-format 14)" "$logs/format.log" check_format
+  check "Scripts (shellcheck)" "$logs/shellcheck.log" check_scripts
+  if build_tree build "Building with g++, -Werror" -Dwerror=true; then
+    check "Lint (clang-tidy 14)" "$logs/lint.log" check_lint
+    test_tree build quick "Tests" --no-suite long --no-suite model
+    test_tree build model "Model (spin)" --suite model
+    test_tree build long "Long tests" --suite long
+  fi
+  other_compilers
+  sanitizers
+}

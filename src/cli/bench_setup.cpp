@@ -1,0 +1,147 @@
+// SPDX-License-Identifier: MIT
+#include "cli/bench_setup.hpp"
+
+#include <cstdio>
+#include <cstdlib>
+#include <fstream>
+#include <map>
+
+#include <fmt/format.h>
+#include <sched.h>
+#include <sys/utsname.h>
+
+#include "base/clock.hpp"
+#include "cli/child_process.hpp"
+#include "cli/command.hpp"
+#include "cli/percentiles.hpp"
+#include "cli/temp_dir.hpp"
+
+namespace framelane::cli {
+namespace {
+
+// "0-1" or "0,4" on systems whose cores have two threads; the CPU's own number otherwise. Empty if the kernel doesn't
+// say.
+std::string threads_of_core(int cpu) {
+  std::ifstream file(fmt::format("/sys/devices/system/cpu/cpu{}/topology/thread_siblings_list", cpu));
+  std::string text;
+  std::getline(file, text);
+  return text;
+}
+
+std::string cpu_model() {
+  std::ifstream file("/proc/cpuinfo");
+  for (std::string line; std::getline(file, line);) {
+    const std::size_t colon = line.find(": ");
+    if (line.starts_with("model name") && colon != std::string::npos) return line.substr(colon + 2);
+  }
+  return "unknown";
+}
+
+const std::map<std::string, Spin> kSpinWords{{"busy", Spin::kBusy}, {"adaptive", Spin::kAdaptive}, {"off", Spin::kOff}};
+const std::map<std::string, Stamps> kStampsWords{{"auto", Stamps::kAuto}, {"on", Stamps::kOn}, {"off", Stamps::kOff}};
+
+template <class T>
+std::string_view word_of(const std::map<std::string, T>& words, T value) noexcept {
+  for (const auto& [word, meaning] : words) {
+    if (meaning == value) return word;
+  }
+  return "";
+}
+
+}  // namespace
+
+Result<CpuPair> choose_cpus() {
+  cpu_set_t set;
+  CPU_ZERO(&set);
+  std::vector<int> cpus;
+  if (sched_getaffinity(0, sizeof set, &set) == 0) {
+    for (int cpu = 0; cpu < CPU_SETSIZE; ++cpu) {
+      if (CPU_ISSET(static_cast<unsigned>(cpu), &set)) cpus.push_back(cpu);
+    }
+  }
+  if (cpus.size() < 2) {
+    return fail(Code::kUnsupported, "needs two CPUs, and this process may run on only one; widen it with taskset");
+  }
+  const std::string first_core = threads_of_core(cpus[0]);
+  for (std::size_t i = 1; i < cpus.size(); ++i) {
+    if (first_core.empty() || threads_of_core(cpus[i]) != first_core) return CpuPair{cpus[0], cpus[i]};
+  }
+  return CpuPair{cpus[0], cpus[1]};
+}
+
+void add_spin_option(CLI::App& command, Spin& spin) {
+  command.add_option("--spin", spin, "How the ends wait: busy, adaptive or off (busy)")
+      ->type_name("WAY")
+      ->transform(CLI::CheckedTransformer(kSpinWords).description(""));
+}
+
+void add_stamps_option(CLI::App& command, Stamps& stamps) {
+  command.add_option("--stamps", stamps, "Time stamps on frames: off, on or auto (off)")
+      ->type_name("WAY")
+      ->transform(CLI::CheckedTransformer(kStampsWords).description(""));
+}
+
+std::string_view to_string(Spin spin) noexcept { return word_of(kSpinWords, spin); }
+std::string_view to_string(Stamps stamps) noexcept { return word_of(kStampsWords, stamps); }
+
+double clock_cost_ns() {
+  // Per reading, over blocks: one difference of two readings is too coarse where the clock ticks in tens of ns.
+  constexpr int kReadings = 100;
+  std::vector<double> blocks;
+  for (int block = 0; block < 200; ++block) {
+    const std::int64_t start = base::monotonic_ns();
+    std::int64_t now = start;
+    for (int i = 0; i < kReadings; ++i) now = base::monotonic_ns();
+    blocks.push_back(static_cast<double>(now - start) / kReadings);
+  }
+  return median_of(std::move(blocks));
+}
+
+nlohmann::ordered_json machine_json() {
+  utsname system{};
+  uname(&system);
+#if defined(__clang__)
+  const std::string compiler = "clang " __clang_version__;
+#else
+  const std::string compiler = "g++ " __VERSION__;
+#endif
+  return {{"cpu", cpu_model()},
+          {"kernel", system.release},
+          {"architecture", system.machine},
+          {"compiler", compiler},
+          {"version", FRAMELANE_VERSION}};
+}
+
+int report_failure(std::string_view text) {
+  fmt::print(stderr, "framelane bench: {}\n", text);
+  return kFailed;
+}
+
+int run_pair(const std::array<std::pair<std::string, std::function<int()>>, 2>& bodies, std::chrono::seconds limit) {
+  auto directory = TempDir::create();
+  if (!directory) return report_failure(directory.error().text);
+  ::setenv("FRAMELANE_DIR", directory->path().c_str(), 1);
+  TerminationSignals signals;
+  std::vector<ChildProcess> children;
+  for (const auto& [name, body] : bodies) {
+    auto child = ChildProcess::fork(name, body, limit + std::chrono::seconds(5));
+    if (!child) return report_failure(child.error().text);
+    children.push_back(std::move(*child));
+  }
+  const ChildProcess* failed = nullptr;
+  switch (wait_for_all(children, signals, limit, &failed)) {
+    case GroupEnd::kAllSucceeded:
+      return kOk;
+    case GroupEnd::kInterrupted:
+      fmt::print(stderr, "framelane bench: interrupted\n");
+      return kInterrupted;
+    case GroupEnd::kTimedOut:
+      return report_failure(fmt::format("not done after {} s; gave up", limit.count()));
+    case GroupEnd::kOneFailed:
+      break;
+  }
+  return report_failure(
+      fmt::format("the {} process (pid {}) {}; there is no result", failed->name(), failed->pid(), failed->end_text()));
+}
+
+}  // namespace framelane::cli

@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: MIT
+#include <cstdio>
+#include <exception>
+
+#include "cli/command.hpp"
+
+namespace framelane::cli {
+namespace {
+
+constexpr const char* kFooter =
+    "Examples:\n"
+    "  framelane demo                 a video to two consumers, one of them killed\n"
+    "  framelane bench rtt            round trip of 32 bytes and the bare limit\n"
+    "  framelane bench rtt --size 1024 --json\n"
+    "  framelane bench take           what taking a large frame costs\n"
+    "\n"
+    "Exit codes: 0 done; 1 failed, a sentence on standard error says why;\n"
+    "2 wrong usage; 130 interrupted.";
+
+int run(int argc, char** argv) {
+  CLI::App app("Frames of video, audio and tensors between processes, at memory speed.", "framelane");
+  app.set_version_flag("--version", "framelane " FRAMELANE_VERSION);
+  app.footer(kFooter);
+  app.get_formatter()->column_width(22);  // leaves 58 of 80 columns to the descriptions
+  app.require_subcommand(1);
+  Action chosen;
+  add_bench(app, chosen);
+  add_demo(app, chosen);
+  add_demo_consumer(app, chosen);
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& error) {
+    return app.exit(error) == 0 ? kOk : kUsage;  // help and version are "errors" of code 0
+  }
+  return chosen ? chosen() : kUsage;
+}
+
+}  // namespace
+}  // namespace framelane::cli
+
+int main(int argc, char** argv) {
+  // What the helpers throw (no memory, a full disk under the table) ends here, as a sentence.
+  try {
+    return framelane::cli::run(argc, argv);
+  } catch (const std::exception& error) {
+    std::fprintf(stderr, "framelane: %s\n", error.what());
+    return framelane::cli::kFailed;
+  }
+}

@@ -1,0 +1,224 @@
+# SPDX-License-Identifier: MIT
+"""The framelane command, as a user and a script see it."""
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import tempfile
+import time
+import unittest
+
+COMMAND = os.environ["FRAMELANE_COMMAND"]
+LIMIT = 60  # seconds until a hung command is killed; no test expects a duration
+
+
+def have_lanesink():
+    if shutil.which("gst-inspect-1.0") is None:
+        return False
+    plugins = os.path.join(os.path.dirname(COMMAND), "..", "..", "plugins", "lane")
+    environment = dict(os.environ, GST_PLUGIN_PATH=plugins + ":" + os.environ.get("GST_PLUGIN_PATH", ""))
+    return subprocess.run(["gst-inspect-1.0", "--exists", "lanesink"], env=environment, timeout=LIMIT).returncode == 0
+
+
+class CommandTest(unittest.TestCase):
+    def setUp(self):
+        # Whatever the command leaves behind is found here.
+        self.directory = tempfile.mkdtemp(prefix="fl", dir="/tmp")
+        self.addCleanup(shutil.rmtree, self.directory)
+        self.environment = dict(os.environ, TMPDIR=self.directory, FRAMELANE_DIR=self.directory)
+
+    def run_command(self, *arguments):
+        return subprocess.run([COMMAND, *arguments], env=self.environment, capture_output=True, text=True,
+                              timeout=LIMIT, stdin=subprocess.DEVNULL)
+
+    def start_command(self, *arguments):
+        process = subprocess.Popen([COMMAND, *arguments], env=self.environment, stdout=subprocess.PIPE,
+                                   stderr=subprocess.PIPE, text=True, stdin=subprocess.DEVNULL)
+        self.addCleanup(self.end, process)
+        return process
+
+    def end(self, process):
+        if process.poll() is None:
+            process.kill()
+        process.communicate(timeout=LIMIT)
+
+    def children_of(self, pid):
+        with open(f"/proc/{pid}/task/{pid}/children", encoding="ascii") as file:
+            return [int(child) for child in file.read().split()]
+
+    def wait_for_children(self, process, count):
+        deadline = time.monotonic() + LIMIT
+        while time.monotonic() < deadline:
+            self.assertIsNone(process.poll(), "ended early")
+            children = self.children_of(process.pid)
+            if len(children) >= count:
+                return children
+            time.sleep(0.01)
+        self.fail(f"never had {count} children")
+
+    def assert_gone(self, pids):
+        # The command has reaped them before it ended, so there is nothing to wait for.
+        for pid in pids:
+            self.assertFalse(os.path.exists(f"/proc/{pid}"), f"{pid} is still there")
+
+
+class Usage(CommandTest):
+    def test_help_of_each_command_shows_examples(self):
+        for arguments in [], ["bench"], ["bench", "rtt"], ["bench", "take"], ["demo"]:
+            done = self.run_command(*arguments, "--help")
+            self.assertEqual(done.returncode, 0, arguments)
+            self.assertIn("Example", done.stdout, arguments)
+            self.assertIn("framelane " + " ".join(arguments), done.stdout)
+
+    def test_help_documents_the_exit_codes(self):
+        self.assertIn("Exit codes: 0", self.run_command("--help").stdout)
+
+    def test_help_hides_what_only_the_demo_uses(self):
+        self.assertNotIn("demo-consumer", self.run_command("--help").stdout)
+
+    def test_version_is_one_line(self):
+        done = self.run_command("--version")
+        self.assertEqual(done.returncode, 0)
+        self.assertRegex(done.stdout, r"\Aframelane \d+\.\d+\.\d+\n\Z")
+
+    def test_wrong_usage_ends_with_2_and_a_sentence(self):
+        for arguments in ([], ["frobnicate"], ["bench"], ["bench", "rtt", "--nonsense"], ["bench", "rtt", "--size", "0"],
+                          ["bench", "rtt", "--samples", "many"], ["bench", "rtt", "--spin", "wildly"],
+                          ["bench", "rtt", "--cpus", "0"], ["bench", "rtt", "--cpus", "0,0"],
+                          ["bench", "take", "--sizes", "-1"], ["demo", "surplus"]):
+            done = self.run_command(*arguments)
+            self.assertEqual(done.returncode, 2, arguments)
+            self.assertTrue(done.stderr.strip(), arguments)
+            self.assertEqual(done.stdout, "", arguments)
+
+
+def usable_cpus():
+    return len(os.sched_getaffinity(0))
+
+
+class Bench(CommandTest):
+    def assert_summary(self, summary, count):
+        self.assertEqual(summary["count"], count)
+        values = [summary[name] for name in
+                  ("min_ns", "p50_ns", "p90_ns", "p99_ns", "p999_ns", "p9999_ns", "max_ns")]
+        self.assertEqual(values, sorted(values))
+        self.assertGreater(values[0], 0)
+
+    def run_json(self, *arguments):
+        done = self.run_command(*arguments, "--json")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertEqual(os.listdir(self.directory), [], "left something behind")
+        return json.loads(done.stdout)
+
+    @unittest.skipIf(usable_cpus() < 2, "needs two CPUs")
+    def test_rtt_compares_the_lane_with_the_bare_limit(self):
+        result = self.run_json("bench", "rtt", "--samples", "500", "--rounds", "3", "--size", "32")
+        for side in "floor", "lane":
+            self.assert_summary(result[side], 1500)
+        self.assertAlmostEqual(result["ratio_p50"], result["lane"]["p50_ns"] / result["floor"]["p50_ns"])
+        rounds = result["ratio_p50_rounds"]
+        self.assertEqual(len(rounds["all"]), 3)
+        self.assertEqual(rounds["median"], sorted(rounds["all"])[1])
+        self.assertEqual(result["size"], 32)
+        self.assertEqual(len(set(result["cpus"])), 2)
+        self.assertTrue(result["pinned"])
+        self.assertNotIn("unpinned", result)
+
+    @unittest.skipIf(usable_cpus() < 2, "needs two CPUs")
+    def test_rtt_takes_every_way_of_waiting_and_large_frames(self):
+        for arguments in (["--spin", "adaptive"], ["--spin", "off", "--stamps", "on"], ["--size", "1"],
+                          ["--size", "3110400", "--touch", "all"]):
+            result = self.run_json("bench", "rtt", "--samples", "50", "--rounds", "1", *arguments)
+            self.assert_summary(result["lane"], 50)
+
+    @unittest.skipIf(usable_cpus() < 2, "needs two CPUs")
+    def test_rtt_tells_the_unpinned_figures_apart(self):
+        result = self.run_json("bench", "rtt", "--samples", "200", "--rounds", "1", "--unpinned")
+        self.assert_summary(result["unpinned"]["lane"], 200)
+        self.assertGreater(result["unpinned"]["ratio_p50"], 0)
+
+    @unittest.skipIf(usable_cpus() < 2, "needs two CPUs")
+    def test_take_reports_each_size_against_the_first(self):
+        result = self.run_json("bench", "take", "--sizes", "32,65536", "--samples", "200", "--rounds", "2")
+        self.assertEqual([one["size"] for one in result["sizes"]], [32, 65536])
+        for one in result["sizes"]:
+            self.assert_summary(one["one_way"], 400)
+            self.assert_summary(one["take"], 400)
+        self.assertEqual(result["sizes"][0]["ratio_take_p50_to_first"], 1)
+
+    @unittest.skipIf(usable_cpus() < 2, "needs two CPUs")
+    def test_text_output_fits_80_columns(self):
+        done = self.run_command("bench", "rtt", "--samples", "200", "--rounds", "1")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertIn("ratio of the medians", done.stdout)
+        self.assertLessEqual(max(map(len, done.stdout.splitlines())), 80)
+
+    @unittest.skipIf(usable_cpus() < 2, "needs two CPUs")
+    def test_dead_peer_ends_the_bench_with_a_sentence(self):
+        process = self.start_command("bench", "rtt", "--rounds", "100", "--spin", "off")
+        children = self.wait_for_children(process, 2)
+        os.kill(children[1], signal.SIGKILL)
+        _, errors = process.communicate(timeout=LIMIT)
+        self.assertEqual(process.returncode, 1)
+        self.assertIn(f"(pid {children[1]}) was killed by signal 9", errors)
+        self.assert_gone(children)
+        self.assertEqual(os.listdir(self.directory), [])
+
+    @unittest.skipIf(usable_cpus() < 2, "needs two CPUs")
+    def test_interrupt_reaps_the_children(self):
+        process = self.start_command("bench", "rtt", "--rounds", "100", "--spin", "off")
+        children = self.wait_for_children(process, 2)
+        process.send_signal(signal.SIGINT)
+        process.communicate(timeout=LIMIT)
+        self.assertEqual(process.returncode, 130)
+        self.assert_gone(children)
+        self.assertEqual(os.listdir(self.directory), [])
+
+    def test_one_cpu_is_refused_with_a_sentence(self):
+        cpu = min(os.sched_getaffinity(0))
+        done = subprocess.run([COMMAND, "bench", "rtt"], env=self.environment, capture_output=True, text=True,
+                              timeout=LIMIT, preexec_fn=lambda: os.sched_setaffinity(0, {cpu}))
+        self.assertEqual(done.returncode, 1)
+        self.assertIn("two CPUs", done.stderr)
+
+
+class Demo(CommandTest):
+    @unittest.skipUnless(have_lanesink(), "needs gst-launch-1.0 and the plugin")
+    def test_survivor_loses_nothing_when_the_other_is_killed(self):
+        done = self.run_command("demo", "--seconds", "3")
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+        self.assertRegex(done.stdout, r"survivor took \d+ frames, \d+ of them after the kill, and lost 0")
+        self.assertIn("3 of the 3 slots", done.stdout)
+        self.assertEqual(os.listdir(self.directory), [], "left something behind")
+
+    @unittest.skipUnless(have_lanesink(), "needs gst-launch-1.0 and the plugin")
+    def test_interrupt_ends_all_of_it(self):
+        process = self.start_command("demo")
+        children = self.wait_for_children(process, 3)
+        process.send_signal(signal.SIGINT)
+        process.communicate(timeout=LIMIT)
+        self.assertEqual(process.returncode, 130)
+        self.assert_gone(children)
+        self.assertEqual(os.listdir(self.directory), [])
+
+    @unittest.skipUnless(have_lanesink(), "needs gst-launch-1.0 and the plugin")
+    def test_survivor_that_dies_too_fails_the_demo(self):
+        process = self.start_command("demo", "--seconds", "3")
+        children = self.wait_for_children(process, 3)
+        os.kill(children[0], signal.SIGKILL)  # started first: the one that is to survive
+        _, errors = process.communicate(timeout=LIMIT)
+        self.assertEqual(process.returncode, 1)
+        self.assertIn("steady was killed by signal 9", errors)
+        self.assert_gone(children)
+
+    def test_missing_gst_launch_is_a_sentence(self):
+        self.environment["PATH"] = self.directory
+        done = self.run_command("demo")
+        self.assertEqual(done.returncode, 1)
+        self.assertIn("gstreamer1.0-tools", done.stderr)
+
+
+if __name__ == "__main__":
+    unittest.main()

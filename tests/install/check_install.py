@@ -1,0 +1,49 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
+"""Installs the build into an empty folder and builds an application against what is there, found by pkg-config.
+
+check_install.py BUILD_DIR PREFIX LIBDIR PLUGINS COMPILER...    PLUGINS: yes when the GStreamer elements were built
+"""
+import os
+import shlex
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+HERE = Path(__file__).resolve().parent
+
+
+def run(command: list, **options) -> str:
+    result = subprocess.run(command, capture_output=True, text=True, **options)
+    if result.returncode != 0:
+        sys.exit(f"{shlex.join(map(str, command))}\nexit code {result.returncode}\n{result.stdout}{result.stderr}")
+    return result.stdout
+
+
+def check_files(root: Path, libdir: Path, plugins: bool) -> None:
+    missing = [str(path) for path in (libdir / "libframelane.so", libdir / "pkgconfig/framelane.pc",
+                                      root / "include/framelane/lane/producer.hpp") if not path.exists()]
+    if plugins and not list(libdir.glob("gstreamer-1.0/libgst*.so")):
+        missing.append(f"{libdir}/gstreamer-1.0/libgst*.so")
+    if missing:
+        sys.exit("not installed: " + ", ".join(missing))
+
+
+def main(build: str, prefix: str, libdir: str, plugins: str, *compiler: str) -> int:
+    with tempfile.TemporaryDirectory() as folder:
+        run(["meson", "install", "-C", build, "--no-rebuild", "--quiet", "--destdir", folder])
+        root = Path(folder) / prefix.lstrip("/")
+        check_files(root, root / libdir, plugins == "yes")
+        # The .pc file names the final prefix; the sysroot puts the folder before it.
+        env = dict(os.environ, PKG_CONFIG_PATH=str(root / libdir / "pkgconfig"), PKG_CONFIG_SYSROOT_DIR=folder,
+                   LD_LIBRARY_PATH=str(root / libdir))
+        flags = shlex.split(run(["pkg-config", "--cflags", "--libs", "framelane"], env=env))
+        program = Path(folder) / "consumer"
+        run([*compiler, "-std=c++20", HERE / "consumer.cpp", "-o", program, *flags], env=env)
+        print(f"built with {shlex.join(flags)}; it says: {run([program], env=env).strip()}")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(*sys.argv[1:]))
