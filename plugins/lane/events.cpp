@@ -65,7 +65,8 @@ std::optional<format::Event> custom(GstEvent* event, CustomKind kind) {
 }
 
 Result<EventPtr> tag_event(const format::Event& event) {
-  GstTagList* tags = gst_tag_list_new_from_string(event.text.c_str());
+  // GStreamer asserts on the prefix instead of failing.
+  GstTagList* tags = event.text.starts_with("taglist") ? gst_tag_list_new_from_string(event.text.c_str()) : nullptr;
   if (tags == nullptr) return fail(Code::kProtocol, "the producer sent tags that can't be read");
   const bool global = event.number == GST_TAG_SCOPE_GLOBAL;
   gst_tag_list_set_scope(tags, global ? GST_TAG_SCOPE_GLOBAL : GST_TAG_SCOPE_STREAM);

@@ -16,7 +16,7 @@
  *
  * |[
  * gst-launch-1.0 videotestsrc is-live=true ! video/x-raw,width=640,height=480 ! lanesink lane=cam0
- * gst-launch-1.0 filesrc location=film.webm ! decodebin ! clocksync ! lanesink lane=film
+ * gst-launch-1.0 filesrc location=film.webm ! decodebin ! lanesink lane=film sync=true
  * ]|
  */
 

@@ -115,7 +115,13 @@ Outcome SrcSession::on_caps(const format::Event& event) {
   layout_ = {};  // a producer says it again where it differs
   needed_ = media_.is_video() ? media_.needed(media_.default_layout()) : 0;
   if (gst_base_src_negotiate(element_) || GST_PAD_IS_FLUSHING(pad_)) return {};
-  return failed({Code::kInvalidArgument, "downstream doesn't take the lane's caps \"" + event.text +
+  return refused();
+}
+
+Outcome SrcSession::refused() const {
+  const StringPtr text(caps_ == nullptr ? nullptr : gst_caps_to_string(caps_.get()));
+  return failed({Code::kInvalidArgument, "downstream doesn't take the lane's caps \"" +
+                                             std::string(text == nullptr ? "none" : text.get()) +
                                              "\"; put a converter behind this element, for example videoconvert, "
                                              "audioconvert or decodebin"});
 }
@@ -195,7 +201,12 @@ void SrcSession::flush_pending() {
 
 // --- negotiation
 
-bool SrcSession::negotiate() { return caps_ == nullptr || gst_base_src_set_caps(element_, caps_.get()) != FALSE; }
+bool SrcSession::negotiate() {
+  if (caps_ == nullptr) return true;
+  // A pad keeps caps that its peer refused and says so only with the next buffer.
+  if (gst_pad_is_linked(pad_) && !gst_pad_peer_query_accept_caps(pad_, caps_.get())) return false;
+  return gst_base_src_set_caps(element_, caps_.get()) != FALSE;
+}
 
 void SrcSession::decide_allocation(GstQuery* query) {
   video_meta_ok_ = gst_query_find_allocation_meta(query, GST_VIDEO_META_API_TYPE, nullptr) != FALSE;
@@ -223,13 +234,14 @@ Outcome SrcSession::on_frame(Frame frame) {
   }
   if (verdict == Timeline::Verdict::kSegmentFirst) push_segment(timeline_.segment());
   if (gst_pad_needs_reconfigure(pad_) && !gst_base_src_negotiate(element_) && !GST_PAD_IS_FLUSHING(pad_)) {
-    return {GST_FLOW_NOT_NEGOTIATED, {}, false};
+    return refused();
   }
   if (lost_) info.flags |= format::kDiscont;
   lost_ = false;
   BufferPtr buffer = make_buffer(std::move(frame));
   apply_info(buffer.get(), info);
-  return {push(std::move(buffer)), {}, false};
+  const GstFlowReturn flow = push(std::move(buffer));
+  return flow == GST_FLOW_NOT_NEGOTIATED ? refused() : Outcome{flow, {}, false};
 }
 
 GstFlowReturn SrcSession::wait_until_playing() {

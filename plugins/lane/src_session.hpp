@@ -64,6 +64,7 @@ class SrcSession {
 
  private:
   [[nodiscard]] Outcome failed(const Error& error) const;
+  [[nodiscard]] Outcome refused() const;
   [[nodiscard]] Outcome on_event(const format::Event& event);
   [[nodiscard]] Outcome on_frame(Frame frame);
   [[nodiscard]] Outcome on_caps(const format::Event& event);
