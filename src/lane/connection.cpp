@@ -84,8 +84,7 @@ Connection::Connection(transport::ControlSocket socket, const wire::Welcome& wel
 Result<void> Connection::watch() {
   auto monitor = transport::Monitor::instance();
   if (!monitor) return tl::unexpected(monitor.error());
-  auto socket =
-      (*monitor)->watch(socket_.fd(), EPOLLIN | EPOLLRDHUP, [this](std::uint32_t events) { on_socket(events); });
+  auto socket = (*monitor)->watch(socket_.fd(), EPOLLIN | EPOLLRDHUP, [this](std::uint32_t) { on_socket(); });
   if (!socket) return tl::unexpected(socket.error());
   socket_watch_ = std::move(*socket);
   auto pidfd = socket_.peer_pidfd();
@@ -96,15 +95,15 @@ Result<void> Connection::watch() {
   pidfd_ = std::move(*pidfd);
   // A child that the producer forked can keep the socket open; the pidfd tells of the producer itself.
   auto death = (*monitor)->watch(pidfd_.get(), EPOLLIN | EPOLLONESHOT, [this](std::uint32_t) {
-    on_socket(EPOLLIN);
-    set_lost(std::nullopt);
+    died_ = true;
+    on_socket();
   });
   if (!death) return tl::unexpected(death.error());
   death_watch_ = std::move(*death);
   return {};
 }
 
-void Connection::on_socket(std::uint32_t /*events*/) {
+void Connection::on_socket() {
   for (;;) {
     {
       const std::lock_guard lock(inbox_mutex_);
@@ -120,7 +119,10 @@ void Connection::on_socket(std::uint32_t /*events*/) {
       set_lost(closed ? std::nullopt : std::optional<Error>(received.error()));
       return;
     }
-    if (!*received) return;
+    if (!*received) {
+      if (died_) set_lost(std::nullopt);  // everything that it sent is read
+      return;
+    }
     on_message(std::move(**received));
   }
 }

@@ -90,6 +90,7 @@ ConsumerCore::ConsumerCore(ConsumerSettings settings, std::string descriptor, st
     : settings_(std::move(settings)),
       descriptor_(std::move(descriptor)),
       path_(std::move(path)),
+      pid_(getpid()),
       interrupt_fd_(std::move(interrupt_fd)),
       jitter_(static_cast<std::uint32_t>(base::monotonic_ns()) ^ static_cast<std::uint32_t>(getpid())),
       totals_(std::make_unique<Totals>()) {}
@@ -393,6 +394,10 @@ void ConsumerCore::resume() noexcept {
 }
 
 void ConsumerCore::close() noexcept {
+  if (getpid() != pid_) {  // a forked child's copy: the mappings are not there, and the connection is the parent's
+    connection_ = nullptr;
+    return;
+  }
   handshake_.reset();
   drop_connection();
   if (!ended_) final_ = Error{Code::kInvalidArgument, "this consumer is closed"};

@@ -9,6 +9,7 @@
 #include <limits>
 
 #include <sys/random.h>
+#include <unistd.h>
 
 #include "framelane/descriptor/descriptor.hpp"
 #include "framelane/format/caps.hpp"
@@ -54,6 +55,7 @@ Result<std::shared_ptr<ProducerCore>> ProducerCore::create(ProducerSettings sett
 
   std::string canonical = "lane.shm://" + files->socket_path();
   std::shared_ptr<ProducerCore> core(new ProducerCore(std::move(settings), std::move(canonical)));
+  core->pid_ = getpid();
   core->instance_id_ = *id;
   core->monitor_ = *monitor;
   auto writer = ring::Writer::create(writer_settings(core->settings_, address.name), *id, *core);

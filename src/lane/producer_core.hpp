@@ -80,8 +80,8 @@ class ProducerCore final : public ring::ControlOut,
     transport::ControlSocket socket;
     transport::SendQueue queue;
     ConsumerInfo info;
-    bool going = false;  // its removal is under way; guarded by peers_mutex_
-    bool left = false;   // it takes no more, but holds frames; guarded by peers_mutex_
+    std::atomic<bool> going{false};  // its removal is under way; set under peers_mutex_
+    bool left = false;               // it takes no more, but holds frames; guarded by peers_mutex_
     base::UniqueFd pidfd;
     transport::Watch socket_watch;
     transport::Watch death_watch;
@@ -129,6 +129,7 @@ class ProducerCore final : public ring::ControlOut,
   ProducerSettings settings_;
   std::string descriptor_;
   std::array<std::uint8_t, 16> instance_id_{};
+  pid_t pid_ = 0;  // of the process that opened it
   transport::Monitor* monitor_ = nullptr;
   std::unique_ptr<ring::Writer> writer_;
   transport::SharedFd ring_fd_;
