@@ -19,6 +19,7 @@
 namespace framelane::ring {
 namespace {
 
+using testing::Got;
 using testing::intact;
 using testing::JoinOptions;
 using testing::Lane;
@@ -247,7 +248,7 @@ class Releasers {
   struct Hold {
     TestConsumer* consumer;
     std::atomic<int>* outstanding;
-    Taken taken;
+    Got taken;
   };
 
   explicit Releasers(Verdict& verdict, std::uint64_t seed) : verdict_(verdict) {
@@ -328,7 +329,7 @@ class ConsumerStress {
     bool complete = false;
     try {
       while (life-- > 0 && !complete && !verdict_.failed()) {
-        Taken taken;
+        Got taken;
         if (must(consumer.reader().poll(taken, consumer)) == Reader::Step::kTaken) {
           if (!taken.marker) check(consumer, taken);
           if (random_.one_in(3000)) std::this_thread::sleep_for(std::chrono::microseconds(random_.below(3000)));
@@ -345,7 +346,7 @@ class ConsumerStress {
     return complete;
   }
 
-  void check(TestConsumer& consumer, const Taken& taken) {
+  void check(TestConsumer& consumer, const Got& taken) {
     if (taken.index != expected_ + taken.skipped) {
       std::ostringstream text;
       text << "frame " << taken.index << " with " << taken.skipped << " skipped where " << expected_ << " was expected";
@@ -371,7 +372,7 @@ class ConsumerStress {
     const bool stopped_first = random_.one_in(2);
     if (stopped_first) lane_.writer->stop_gating(consumer.id());
     while (outstanding_.load() != 0) std::this_thread::yield();
-    Taken last;
+    Got last;
     // Some die with a frame in their hands: the bit stays set.
     if (!verdict_.failed() && random_.one_in(2)) {
       const auto polled = consumer.reader().poll(last, consumer);
@@ -507,7 +508,7 @@ TEST_P(WakeStress, LosesNoWake) {
   int lost = 0;
   std::uint64_t taken_count = 0;
   std::thread reader([&] {
-    Taken taken;
+    Got taken;
     while (!stop) {
       if (must(consumer.reader().poll(taken, consumer)) == Reader::Step::kTaken) {
         taken_count += taken.marker ? 0 : 1;
