@@ -217,6 +217,9 @@ bool Demo::failed(const std::string& text) {
   fmt::print(stderr, "framelane demo: {}\n", text);
   const std::string log = last_lines(log_, 8);
   if (!log.empty()) fmt::print(stderr, "  What the processes wrote:\n{}", log);
+  if (log.find("no element \"lanesink\"") != std::string::npos) {
+    fmt::print(stderr, "  GStreamer doesn't find Framelane's elements: install them, or use ./quickstart shell.\n");
+  }
   return false;
 }
 
