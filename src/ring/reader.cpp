@@ -118,7 +118,7 @@ Reader::Took Reader::take(std::uint64_t tag, Taken& taken, ControlIn& control) {
     prefetch(taken.slot);
     if (taken.slot >= kMaxSlots || !set_hold(taken.slot)) {  // T3
       if (line.tag.load(std::memory_order_relaxed) != tag) return Took::kAgain;
-      fault("slot of an entry that is out of range or held already", taken.slot);
+      fault("slot", taken.slot, "of an entry is out of range or held already");
       return Took::kFault;
     }
   }
@@ -149,11 +149,11 @@ bool Reader::finish_take(std::uint64_t size_slot, Taken& taken, ControlIn& contr
   const std::uint64_t markers = applied_;  // each numbered message has one
   const std::uint64_t entries = cursor_ - (std::uint64_t{mask_} + 1);
   if (markers > entries || entries - markers < next_index_)
-    return fault("number of control messages before a frame", markers);
+    return fault("number", markers, "of control messages before a frame");
   if (taken.is_inline) {
-    if (taken.size > kInlineBytes) return fault("size of an inline payload", taken.size);
+    if (taken.size > kInlineBytes) return fault("size", taken.size, "of an inline payload");
   } else if (!locate(taken)) {  // T5b
-    return fault("slot of a frame that no segment has, or that is too small for its size", taken.slot);
+    return misplaced(taken);
   }
   taken.index = entries - markers;
   taken.skipped = taken.index - next_index_;
@@ -187,15 +187,20 @@ void Reader::prefetch(std::uint16_t slot) const noexcept {
   return applied.has_value();
 }
 
-[[gnu::noinline, gnu::cold]] bool Reader::fault(const char* what, std::uint64_t value) {
-  fault_ = broken(std::string(what) + " (" + std::to_string(value) + ")").value();
+[[gnu::noinline, gnu::cold]] bool Reader::misplaced(const Taken& taken) {
+  if (segment_of(taken.slot) == nullptr) return fault("slot", taken.slot, "belongs to no segment");
+  return fault("size", taken.size, "of a frame in a smaller slot");
+}
+
+[[gnu::noinline, gnu::cold]] bool Reader::fault(const char* field, std::uint64_t value, const char* what) {
+  fault_ = broken(std::string(field) + ' ' + std::to_string(value) + ' ' + what).value();
   return false;
 }
 
 [[gnu::noinline, gnu::cold]] bool Reader::skip(bool overwritten) {
   const std::uint64_t oldest_untrusted = header_->oldest_live.load(std::memory_order_acquire);
   if (oldest_untrusted > kSeqMask / 2 || (overwritten && oldest_untrusted <= cursor_))
-    return fault("oldest_live", oldest_untrusted);
+    return fault("oldest_live", oldest_untrusted, "");
   // An entry is marked before oldest_live moves, so a retired one may still be the oldest: then just the next one.
   advance(std::max(cursor_ + 1, oldest_untrusted));
   return true;

@@ -136,10 +136,11 @@ class Reader {
   [[nodiscard]] bool finish_take(std::uint64_t size_slot, Taken& taken, ControlIn& control);
   [[nodiscard]] bool locate(Taken& taken) const noexcept;
   void prefetch(std::uint16_t slot) const noexcept;
-  // These put what is wrong into fault_, and return false then (fault() always).
+  // These put what is wrong into fault_, and return false then (the last two always).
   [[nodiscard]] bool apply_up_to(std::uint16_t ctl, ControlIn& control);
   [[nodiscard]] bool skip(bool overwritten);
-  bool fault(const char* what, std::uint64_t value);
+  bool misplaced(const Taken& taken);
+  bool fault(const char* field, std::uint64_t value, const char* what);
   void walk_to_latest() noexcept;
   void advance(std::uint64_t cursor) noexcept;
   [[nodiscard]] bool set_hold(std::uint16_t slot) noexcept;
