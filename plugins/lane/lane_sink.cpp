@@ -119,6 +119,7 @@ bool LaneSink::open() {
     return false;
   }
   std::shared_ptr<SinkSession> session = std::move(*opened);
+  drop_warned_ = false;
   announce_consumers(gst_element(), session->producer());
   GST_INFO_OBJECT(element_, "opened %s", session->producer().descriptor().c_str());
   GST_OBJECT_LOCK(element_);
@@ -234,9 +235,18 @@ GstFlowReturn LaneSink::render(GstBuffer* buffer) {
     published = *result;
     return {};
   });
-  if (published == Published::kDropped && flow == GST_FLOW_OK)
-    GST_DEBUG_OBJECT(element_, "the lane is full: dropped a frame");
+  if (flow == GST_FLOW_OK && published == Published::kDropped) on_drop();
   return flow;
+}
+
+// Dropping is what leaky=upstream and downstream are for; with leaky=no somebody should hear of it, once.
+void LaneSink::on_drop() {
+  GST_DEBUG_OBJECT(element_, "the lane is full: dropped a frame");
+  if (session_->waits_for_room() && !std::exchange(drop_warned_, true)) {
+    post_warning(gst_element(), {Code::kFull,
+                                 "a consumer took no frame for full-timeout, so frames are dropped; raise burst or "
+                                 "full-timeout, or set leaky"});
+  }
 }
 
 gboolean LaneSink::propose_allocation(GstQuery* query) {

@@ -51,6 +51,7 @@ class LaneSink {
   [[nodiscard]] bool open();
   void close();
   [[nodiscard]] std::shared_ptr<SinkSession> session() const;
+  void on_drop();
   [[nodiscard]] bool forward(format::Event event);
   [[nodiscard]] GstFlowReturn get_ready();
   template <class Call>
@@ -60,6 +61,7 @@ class LaneSink {
   const gboolean* const shm_only_;        // of the class
   Settings settings_;                     // OBJECT_LOCK
   std::shared_ptr<SinkSession> session_;  // OBJECT_LOCK; made in READY to PAUSED
+  bool drop_warned_ = false;              // streaming thread
 };
 
 }  // namespace framelane::gst

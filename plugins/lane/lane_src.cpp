@@ -131,6 +131,17 @@ GstStateChangeReturn LaneSrc::change_state(GstStateChange transition) {
   return result;
 }
 
+// The base class keeps what an application inserts until create() returns a buffer, which ours never does.
+gboolean LaneSrc::send_event(GstEvent* event) {
+  const GstEventType type = GST_EVENT_TYPE(event);
+  const bool inserted = type == GST_EVENT_TAG || type == GST_EVENT_CUSTOM_DOWNSTREAM || type == GST_EVENT_CUSTOM_BOTH ||
+                        type == GST_EVENT_SINK_MESSAGE || type == GST_EVENT_PROTECTION;
+  const auto session = inserted ? this->session() : nullptr;
+  if (session == nullptr) return GST_ELEMENT_CLASS(parent_class())->send_event(gst_element(), event);
+  session->inject(EventPtr(event));
+  return TRUE;
+}
+
 gboolean LaneSrc::unlock() {
   if (const auto session = this->session()) session->interrupt();
   return TRUE;

@@ -30,6 +30,7 @@ class LaneSrc {
   void set_property(guint id, const GValue* value, GParamSpec* spec);
   void get_property(guint id, GValue* value, GParamSpec* spec);
   GstStateChangeReturn change_state(GstStateChange transition);
+  gboolean send_event(GstEvent* event);
 
   // GstBaseSrc
   GstFlowReturn create(guint64 offset, guint size, GstBuffer** buffer);

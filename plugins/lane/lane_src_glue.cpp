@@ -52,6 +52,7 @@ void base_class_init(gpointer klass, gpointer) {
 
   GstElementClass* const element_class = GST_ELEMENT_CLASS(klass);
   element_class->change_state = Thunk<&LaneSrc::change_state>::call;
+  element_class->send_event = Thunk<&LaneSrc::send_event>::call;
   gst_element_class_add_static_pad_template(element_class, &pad_template);
 
   GstBaseSrcClass* const src_class = GST_BASE_SRC_CLASS(klass);

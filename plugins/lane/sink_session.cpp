@@ -166,6 +166,7 @@ Latency SinkSession::ask_upstream(GstPad* sinkpad, std::optional<GstClockTime> c
 }
 
 void SinkSession::decide_leaky(bool live) {
+  waits_for_room_ = settings_.leaky == LeakyChoice::kNo || (settings_.leaky == LeakyChoice::kAuto && !live);
   if (settings_.leaky != LeakyChoice::kAuto) return;
   GST_INFO_OBJECT(element_, "leaky is %s", live ? "downstream: upstream is live" : "no: upstream is not live");
   slots_->producer().set_leaky(live ? Leaky::kDownstream : Leaky::kNo);
@@ -252,6 +253,10 @@ Result<Published> SinkSession::publish_copy(GstBuffer* buffer, Reason reason, co
   const bool convert = media_.is_video() && media_.layout_of(buffer) != lane_layout;
   const gsize size = convert ? GST_VIDEO_INFO_SIZE(&media_.video()) : payload_size(buffer, lane_layout);
   auto loan = slots_->lend_to_sink(size);
+  if (!loan && loan.error().code == Code::kFull) {  // frames of older sizes are still being read: like a full ring
+    dropped_no_slot_.fetch_add(1, std::memory_order_relaxed);
+    return Published::kDropped;
+  }
   if (!loan) return tl::unexpected(loan.error());
   if (convert || (reason == Reason::kLayout && media_.is_planar_audio())) {
     copy_to_default(buffer, loan->data(), size);
@@ -303,7 +308,8 @@ void SinkSession::add_stats(GstStructure* stats) const {
     gst_structure_set(stats, kReasonFields[i], G_TYPE_UINT64, count, nullptr);
   }
   gst_structure_set(stats, "in-place", G_TYPE_UINT64, in_place_.load(std::memory_order_relaxed), "copied",
-                    G_TYPE_UINT64, copied, nullptr);
+                    G_TYPE_UINT64, copied, "dropped-no-slot", G_TYPE_UINT64,
+                    dropped_no_slot_.load(std::memory_order_relaxed), nullptr);
 }
 
 }  // namespace framelane::gst

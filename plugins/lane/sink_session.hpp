@@ -55,6 +55,9 @@ class SinkSession {
   /// The latency may have changed; the next get_ready() asks again.
   void request_latency() noexcept { latency_stale_.store(true, std::memory_order_release); }
 
+  /// leaky=no, or what `auto` made of it.
+  [[nodiscard]] bool waits_for_room() const noexcept { return waits_for_room_; }
+
   void offer_allocation(GstQuery* query);
 
   void interrupt() noexcept { slots_->producer().interrupt(); }
@@ -93,11 +96,13 @@ class SinkSession {
   std::size_t resent_ = 0;
   bool ended_ = false;
   bool ready_ = false;
+  bool waits_for_room_ = true;
   bool lost_ = false;               // the next frame doesn't follow its predecessor
   std::optional<Latency> latency_;  // as the lane knows it
   std::atomic<bool> latency_stale_{true};
 
   std::atomic<std::uint64_t> in_place_{0};
+  std::atomic<std::uint64_t> dropped_no_slot_{0};
   std::array<std::atomic<std::uint64_t>, kReasons> copied_{};
 };
 

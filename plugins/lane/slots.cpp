@@ -28,7 +28,31 @@ Slots::Slots(Producer producer, const ProducerSettings& settings)
   reclaimed_.reserve(kept_.size());
 }
 
-Result<Loan> Slots::loan(gsize size) {
+std::optional<Loan> Slots::lend(gsize size) {
+  {
+    const std::lock_guard lock(mutex_);
+    if (closed_ || lent_ >= max_loans_) return std::nullopt;
+    ++lent_;
+  }
+  if (auto loan = lend_at_once(size)) return loan;
+  const std::lock_guard lock(mutex_);
+  --lent_;
+  return std::nullopt;
+}
+
+// Slots larger than there are come with the sink's next frame: making them may wait for readers of the old ones.
+std::optional<Loan> Slots::lend_at_once(gsize size) {
+  constexpr int kTries = 3;  // it is empty, too, when another thread is in there
+  for (int i = 0; i < kTries; ++i) {
+    auto loan = producer_.try_loan(std::max(size, kLeastSlot));
+    if (loan && *loan) return std::move(*loan);
+  }
+  reclaim();
+  auto loan = producer_.try_loan(std::max(size, kLeastSlot));
+  return loan ? std::move(*loan) : std::nullopt;
+}
+
+Result<Loan> Slots::lend_to_sink(gsize size) {
   auto loan = producer_.loan(std::max(size, kLeastSlot));
   if (loan || loan.error().code != Code::kFull) return loan;
   // Reclaiming one by one costs more than it gives, so it waits until slots run out.
@@ -36,32 +60,8 @@ Result<Loan> Slots::loan(gsize size) {
   return producer_.loan(std::max(size, kLeastSlot));
 }
 
-std::optional<Loan> Slots::lend(gsize size) {
-  {
-    const std::lock_guard lock(mutex_);
-    if (closed_) return std::nullopt;
-    if (lent_ >= max_loans_) return std::nullopt;
-    ++lent_;
-  }
-  // Larger slots than there are come with the sink's next frame: making them may wait for readers of the old ones.
-  if (size <= slot_size_.load(std::memory_order_relaxed)) {
-    if (auto loan = this->loan(size)) return std::move(*loan);
-  }
-  const std::lock_guard lock(mutex_);
-  --lent_;
-  return std::nullopt;
-}
-
-Result<Loan> Slots::lend_to_sink(gsize size) {
-  auto loan = this->loan(size);
-  if (loan) slot_size_.store(loan->capacity(), std::memory_order_relaxed);
-  return loan;
-}
-
 void Slots::reserve(gsize size) {
-  if (auto done = producer_.reserve(std::max(size, kLeastSlot)); done) {
-    slot_size_.store(std::max(size, slot_size_.load(std::memory_order_relaxed)), std::memory_order_relaxed);
-  } else {
+  if (auto done = producer_.reserve(std::max(size, kLeastSlot)); !done) {
     // The frame itself will fail with the same words, if it ever comes.
     GST_INFO("no room ahead for frames of %" G_GSIZE_FORMAT " bytes: %s", size, done.error().text.c_str());
   }

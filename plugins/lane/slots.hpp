@@ -2,7 +2,6 @@
 #pragma once
 
 #include <array>
-#include <atomic>
 #include <mutex>
 #include <optional>
 #include <vector>
@@ -52,12 +51,11 @@ class Slots {
 
  private:
   void reclaim();
-  [[nodiscard]] Result<Loan> loan(gsize size);
+  [[nodiscard]] std::optional<Loan> lend_at_once(gsize size);
   void set_published(LaneMemory& memory, bool published);
 
   Producer producer_;
   const std::uint32_t max_loans_;
-  std::atomic<gsize> slot_size_{0};  // of the slots that there are
 
   std::mutex mutex_;
   bool closed_ = false;

@@ -140,7 +140,7 @@ Outcome SrcSession::on_state(const format::Event& event) {
   const auto latency = latency_of(event);
   if (!latency) return failed(latency.error());
   {
-    const std::lock_guard lock(latency_mutex_);
+    const std::lock_guard lock(mutex_);
     if (latency_ == *latency) return {};
     latency_ = *latency;
   }
@@ -170,9 +170,9 @@ void SrcSession::ensure_stream_start() {
 
 void SrcSession::push_event(EventPtr event) {
   GST_DEBUG_OBJECT(element_, "pushing %" GST_PTR_FORMAT, static_cast<void*>(event.get()));
-  pushing_ = true;
+  pushing_.store(true, std::memory_order_relaxed);
   gst_pad_push_event(pad_, event.release());
-  pushing_ = false;
+  pushing_.store(false, std::memory_order_relaxed);
 }
 
 void SrcSession::push_in_order(EventPtr event) {
@@ -197,6 +197,22 @@ void SrcSession::push_segment(const GstSegment& segment) {
 
 void SrcSession::flush_pending() {
   if (timeline_.pending()) push_segment(timeline_.take_segment());
+}
+
+void SrcSession::inject(EventPtr event) {
+  const std::lock_guard lock(mutex_);
+  injected_.push_back(std::move(event));
+  has_injected_.store(true, std::memory_order_release);
+}
+
+void SrcSession::push_injected() {
+  std::vector<EventPtr> events;
+  {
+    const std::lock_guard lock(mutex_);
+    events.swap(injected_);
+    has_injected_.store(false, std::memory_order_relaxed);
+  }
+  for (EventPtr& event : events) push_event(std::move(event));
 }
 
 // --- negotiation
@@ -225,7 +241,9 @@ Outcome SrcSession::on_frame(Frame frame) {
   if (!count_down()) return {GST_FLOW_EOS, {}, false};
   format::FrameInfo info = frame.info();
   if (auto wrong = check_size(frame)) return failed(*wrong);
-  lost_ = lost_ || frame.skipped() != 0;
+  // Lost frames, a stream that is joined in its middle, another producer.
+  lost_ = lost_ || frame.seq() != next_seq_;
+  next_seq_ = frame.seq() + 1;
   const Timeline::Verdict verdict = timeline_.place(info, frame.due());
   if (verdict == Timeline::Verdict::kDrop) {
     early_.fetch_add(1, std::memory_order_relaxed);
@@ -236,6 +254,7 @@ Outcome SrcSession::on_frame(Frame frame) {
   if (gst_pad_needs_reconfigure(pad_) && !gst_base_src_negotiate(element_) && !GST_PAD_IS_FLUSHING(pad_)) {
     return refused();
   }
+  if (has_injected_.load(std::memory_order_acquire)) push_injected();
   if (lost_) info.flags |= format::kDiscont;
   lost_ = false;
   BufferPtr buffer = make_buffer(std::move(frame));
@@ -317,7 +336,7 @@ GstFlowReturn SrcSession::push(BufferPtr buffer) {
 // --- any thread
 
 std::optional<Latency> SrcSession::latency() const {
-  const std::lock_guard lock(latency_mutex_);
+  const std::lock_guard lock(mutex_);
   return latency_;
 }
 

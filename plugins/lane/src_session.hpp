@@ -52,7 +52,9 @@ class SrcSession {
   /// Downstream has seen no stream yet and would complain about what comes next.
   void ensure_stream_start();
   /// True while step() itself pushes an event: the base class's own are told apart by this.
-  [[nodiscard]] bool pushing() const noexcept { return pushing_; }
+  [[nodiscard]] bool pushing() const noexcept { return pushing_.load(std::memory_order_relaxed); }
+  /// An event of the application, to go out before the next frame. Any thread.
+  void inject(EventPtr event);
 
   void interrupt() noexcept;
   void resume() noexcept;
@@ -82,6 +84,7 @@ class SrcSession {
   void push_in_order(EventPtr event);
   void push_segment(const GstSegment& segment);
   void flush_pending();
+  void push_injected();
 
   GstBaseSrc* const element_;
   GstPad* const pad_;
@@ -98,14 +101,17 @@ class SrcSession {
   bool segment_waits_ = false;      // for the first frame
   std::vector<EventPtr> deferred_;  // behind that segment
   bool stream_started_ = false;
-  bool pushing_ = false;
+  std::atomic<bool> pushing_{false};
   bool counted_ = false;
+  std::uint64_t next_seq_ = 0;  // of the frame that follows the last one
   bool lost_ = false;
   std::uint64_t connections_ = 0;
   std::atomic<bool> interrupted_{false};
 
-  mutable std::mutex latency_mutex_;
-  std::optional<Latency> latency_;
+  mutable std::mutex mutex_;
+  std::optional<Latency> latency_;  // mutex_
+  std::vector<EventPtr> injected_;  // mutex_
+  std::atomic<bool> has_injected_{false};
   std::atomic<std::uint64_t> repacked_{0};
   std::atomic<std::uint64_t> early_{0};
 };

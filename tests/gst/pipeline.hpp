@@ -71,9 +71,15 @@ class Pipeline {
   /// The end of the stream, within kHang; an error fails the test.
   bool ends() {
     GstBus* const bus = gst_element_get_bus(pipeline_);
-    GstMessage* const message =
-        gst_bus_timed_pop_filtered(bus, static_cast<GstClockTime>(std::chrono::nanoseconds(kHang).count()),
-                                   static_cast<GstMessageType>(GST_MESSAGE_EOS | GST_MESSAGE_ERROR));
+    GstMessage* message = nullptr;
+    for (;;) {
+      message = gst_bus_timed_pop_filtered(
+          bus, static_cast<GstClockTime>(std::chrono::nanoseconds(kHang).count()),
+          static_cast<GstMessageType>(GST_MESSAGE_EOS | GST_MESSAGE_ERROR | GST_MESSAGE_WARNING));
+      if (message == nullptr || GST_MESSAGE_TYPE(message) != GST_MESSAGE_WARNING) break;
+      ++warnings_;
+      gst_message_unref(message);
+    }
     gst_object_unref(bus);
     if (message == nullptr) return false;
     const bool eos = GST_MESSAGE_TYPE(message) == GST_MESSAGE_EOS;
@@ -86,6 +92,8 @@ class Pipeline {
     gst_message_unref(message);
     return eos;
   }
+  /// Warnings that ends() saw.
+  int warnings() const { return warnings_; }
 
   GstElement* element(const char* name) const {
     GstElement* const element = gst_bin_get_by_name(GST_BIN(pipeline_), name);
@@ -96,6 +104,7 @@ class Pipeline {
 
  private:
   GstElement* pipeline_ = nullptr;
+  int warnings_ = 0;
 };
 
 /// A counter of an element's `stats`.

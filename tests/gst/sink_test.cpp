@@ -281,6 +281,17 @@ TEST_F(LaneSinkTest, DropsOfAFullLaneAreCountedAndMarked) {
   EXPECT_NE(frame->info().flags & format::kDiscont, 0u);
 }
 
+TEST_F(LaneSinkTest, WarnsOnceWhenItDropsAlthoughItShouldWait) {
+  Pipeline pipeline(std::string("videotestsrc num-buffers=20 ! ") + kGray +
+                    " ! lanesink name=sink lane=x burst=4 full-timeout=1000000");
+  pipeline.set(GST_STATE_PAUSED);
+  Consumer consumer = consumer_of("x");
+  ASSERT_TRUE(consumer.connect(kHang));  // and never takes
+  ASSERT_TRUE(pipeline.play().ends());
+  EXPECT_EQ(stat(pipeline.element("sink"), "dropped-full"), 16u);
+  EXPECT_EQ(pipeline.warnings(), 1);
+}
+
 TEST_F(LaneSinkTest, AFullLaneOfALiveUpstreamLeaksDownstream) {
   Pipeline pipeline(std::string("videotestsrc is-live=true num-buffers=60 ! ") + kGray +
                     " ! lanesink name=sink lane=x burst=4");

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: MIT
+#include <atomic>
 #include <filesystem>
 #include <fstream>
 #include <future>
@@ -95,6 +96,36 @@ TEST_F(LaneSrcTest, NumBuffersCountsFrames) {
   sender.play();
   ASSERT_TRUE(receiving.play().ends());
   EXPECT_EQ(tap.count(), 7u);
+}
+
+TEST_F(LaneSrcTest, WhoJoinsInTheMiddleBeginsWithADiscontinuity) {
+  Pipeline sender(live("x"));
+  sender.play();
+  ASSERT_TRUE(comes([&] { return stat(sender.element("sink_x"), "published") >= 5; }));
+  Pipeline receiving(receiver("x", "num-buffers=3"));
+  Tap tap(receiving.element("out_x"), "sink");
+  ASSERT_TRUE(receiving.play().ends());
+  EXPECT_TRUE(GST_BUFFER_IS_DISCONT(tap.seen().at(0).buffer));
+  EXPECT_FALSE(GST_BUFFER_IS_DISCONT(tap.seen().at(1).buffer));
+}
+
+TEST_F(LaneSrcTest, EventsOfTheApplicationGoIntoTheStream) {
+  Pipeline sender(live("x"));
+  sender.play();
+  Pipeline receiving(receiver("x"));
+  std::atomic<int> seen{0};
+  GstPad* const pad = gst_element_get_static_pad(receiving.element("out_x"), "sink");
+  const auto probe = +[](GstPad*, GstPadProbeInfo* info, gpointer count) {
+    if (GST_EVENT_TYPE(info->data) == GST_EVENT_CUSTOM_DOWNSTREAM) ++*static_cast<std::atomic<int>*>(count);
+    return GST_PAD_PROBE_OK;
+  };
+  gst_pad_add_probe(pad, GST_PAD_PROBE_TYPE_EVENT_DOWNSTREAM, probe, &seen, nullptr);
+  gst_object_unref(pad);
+  receiving.play();
+  GstEvent* const event = gst_event_new_custom(GST_EVENT_CUSTOM_DOWNSTREAM, gst_structure_new_empty("mark"));
+  EXPECT_TRUE(gst_element_send_event(receiving.element("src_x"), event));
+  EXPECT_TRUE(comes([&] { return seen == 1; }));
+  receiving.set(GST_STATE_NULL);
 }
 
 TEST_F(LaneSrcTest, SaysWhenItIsConnected) {
