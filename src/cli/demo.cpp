@@ -86,17 +86,21 @@ std::vector<std::string> producer_command(const std::optional<fs::path>& video) 
   return words;
 }
 
-// A command line over as many lines as 78 columns need.
+// A command line over as many lines as 78 columns need, each element with the "!" before it.
 std::string wrapped(const std::vector<std::string>& words) {
   std::string text = "  ";
   std::size_t column = 2;
+  std::string unit;
   for (const std::string& word : words) {
-    if (column + word.size() > 74) {
-      text += "\\\n      ";
-      column = 6;
+    unit += (unit.empty() ? "" : " ") + word;
+    if (word == "!") continue;
+    if (column + 1 + unit.size() > 76) {
+      text += " \\\n     ";
+      column = 5;
     }
-    text += word + " ";
-    column += word.size() + 1;
+    text += (column == 2 ? "" : " ") + unit;
+    column += 1 + unit.size();
+    unit.clear();
   }
   return text;
 }

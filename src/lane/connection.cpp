@@ -243,19 +243,19 @@ Result<void> Connection::apply_segment(const wire::AddSegment& message, std::vec
 // --- frames
 // --------------------------------------------------------------------------------------------------------------
 
-Result<Connection::Step> Connection::poll(Frame& frame) {
-  frame.release();
+[[gnu::flatten]] Result<Connection::Step> Connection::poll(Frame& frame) {
+  if (frame) frame.release();
   ring::Taken taken;
   taken.inline_words = frame.inline_words_;
-  auto step = reader_->poll(taken, *this);
+  const auto step = reader_->poll(taken, *this);
   if (!step) return tl::unexpected(step.error());
   if (*step == ring::Reader::Step::kEmpty) return Step::kNothing;
   if (taken.marker) return Step::kMarker;
-  if (auto made = make_frame(taken, frame); !made) return tl::unexpected(made.error());
-  return Step::kFrame;
+  if (make_frame(taken, frame)) return Step::kFrame;
+  return fail(Code::kNoMemory, "no memory for a copy of a frame beyond max-held; release frames or raise max-held");
 }
 
-Result<void> Connection::make_frame(const ring::Taken& taken, Frame& frame) {
+bool Connection::make_frame(const ring::Taken& taken, Frame& frame) {
   frame.size_ = taken.size;
   frame.seq_ = taken.index;
   frame.skipped_ = taken.skipped;
@@ -265,24 +265,22 @@ Result<void> Connection::make_frame(const ring::Taken& taken, Frame& frame) {
   reader_->count_taken(taken.skipped, copied, taken.publish_ns);
   if (taken.is_inline) {
     frame.kind_ = Frame::Kind::kInline;
-    return {};
+    return true;
   }
   if (copied) {
     const bool enough = copy_frame(taken, frame);
     reader_->release(taken.slot);
-    if (!enough)
-      return fail(Code::kNoMemory, "no memory for a copy of a frame beyond max-held; release frames or raise max-held");
-    return {};
+    return enough;
   }
   frame.slot_ = taken.slot;
   frame.data_ = taken.data;
   frame.record_ = taken.record;
   frame.kind_ = Frame::Kind::kSlot;
   frame.connection_ = this;
-  return {};
+  return true;
 }
 
-bool Connection::copy_frame(const ring::Taken& taken, Frame& frame) noexcept {
+[[gnu::noinline]] bool Connection::copy_frame(const ring::Taken& taken, Frame& frame) noexcept {
   constexpr std::size_t kRecord = sizeof(ring::MetaRecord);
   static_assert(kRecord % ring::kCacheLine == 0, "the payload of a copy is as aligned as that of a slot");
   const std::size_t bytes = memory::round_up(kRecord + taken.size, ring::kCacheLine);

@@ -98,7 +98,7 @@ class Connection final : public ring::ControlIn {
   [[nodiscard]] Result<Inbound> next_message(std::int64_t deadline_ns);
   [[nodiscard]] Result<void> apply(Inbound& message);
   [[nodiscard]] Result<void> apply_segment(const wire::AddSegment& message, std::vector<base::UniqueFd>& fds);
-  [[nodiscard]] Result<void> make_frame(const ring::Taken& taken, Frame& frame);
+  [[nodiscard]] bool make_frame(const ring::Taken& taken, Frame& frame);
   [[nodiscard]] bool copy_frame(const ring::Taken& taken, Frame& frame) noexcept;
 
   transport::ControlSocket socket_;

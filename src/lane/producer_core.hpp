@@ -117,7 +117,8 @@ class ProducerCore final : public ring::ControlOut,
   void on_peer(const PeerPtr& peer, std::uint32_t events);
   [[nodiscard]] bool on_message(const PeerPtr& peer, transport::Received received);
   enum class Eviction : std::uint8_t {
-    kAtOnce,      // it broke the protocol or is gone: its hold bits count no more
+    kNone,        // it went by itself, and a send saw that first
+    kAtOnce,      // it broke the protocol: its hold bits count no more
     kWhenItGoes,  // it is honest but too slow: its Frames stay valid until it closes
   };
   void evict(Peer& peer, Eviction when, std::string reason);

@@ -50,7 +50,7 @@ void ProducerCore::queue_to(Peer& peer, transport::OutgoingPtr message) {
   auto pushed = peer.queue.push(std::move(message));
   if (!pushed) return evict(peer, Eviction::kWhenItGoes, "it doesn't read its control socket");
   auto flushed = peer.queue.flush(peer.socket);
-  if (!flushed) evict(peer, Eviction::kAtOnce, "its connection ended");
+  if (!flushed) evict(peer, Eviction::kNone, "its connection ended");
 }
 
 void ProducerCore::add_segment(std::uint64_t number, std::uint64_t seq, const ring::SegmentSpec& spec, int fd) {
@@ -247,12 +247,12 @@ bool ProducerCore::on_message(const PeerPtr& peer, transport::Received received)
 
 void ProducerCore::evict(Peer& peer, Eviction when, std::string reason) {
   if (peer.going.exchange(true)) return;
-  evictions_.fetch_add(1, std::memory_order_relaxed);
+  if (when != Eviction::kNone) evictions_.fetch_add(1, std::memory_order_relaxed);
   // Not here: the caller holds locks that this takes.
   monitor_->post([weak = weak_from_this(), when, id = peer.id, reason = std::move(reason)] {
     const auto core = weak.lock();
     if (core == nullptr) return;
-    when == Eviction::kAtOnce ? core->remove(id, reason) : core->let_go(id, reason);
+    when == Eviction::kWhenItGoes ? core->let_go(id, reason) : core->remove(id, reason);
   });
 }
 

@@ -113,7 +113,7 @@ TEST(LaneStress, ConsumersComeAndGoAndEachSeesRightFrames) {
     settings.max_held = 6;
     Producer producer = produce(settings);
     producer.on_consumer([](const ConsumerInfo&, bool joined, std::string_view reason) {
-      EXPECT_TRUE(joined || reason == "it closed") << reason;
+      EXPECT_TRUE(joined || reason == "it closed" || reason == "its connection ended") << reason;
     });
     std::atomic<bool> over{false};
     Totals totals;
@@ -169,6 +169,7 @@ TEST(LaneStress, InterruptsFromOtherThreadsLoseNothing) {
     }
   });
   std::atomic<std::uint64_t> published{0};
+  std::atomic<bool> all{false};
   std::thread publisher([&] {
     while (std::chrono::steady_clock::now() < until) {
       auto loan = producer.loan(500);
@@ -181,11 +182,12 @@ TEST(LaneStress, InterruptsFromOtherThreadsLoseNothing) {
       }
       ++published;
     }
+    all = true;
   });
   std::uint64_t next = 0;
   for (;;) {
     const auto frame = consumer.take(100ms);
-    if (!frame && frame.error().code == Code::kTimeout && std::chrono::steady_clock::now() > until) break;
+    if (!frame && all && next == published) break;
     if (!frame) continue;
     ASSERT_EQ(frame->seq(), next++);
     ASSERT_TRUE(is_frame(frame->bytes(), frame->seq()));
