@@ -100,8 +100,9 @@ class Reader {
   [[nodiscard]] bool leave() noexcept;
   /// Exact on the taking thread; elsewhere it may be a moment old.
   [[nodiscard]] std::uint32_t held() const noexcept {
-    return static_cast<std::uint32_t>(taken_.load(std::memory_order_relaxed) -
-                                      released_.load(std::memory_order_acquire));
+    // In this order: a release that we see comes after its take, so the difference is never negative.
+    const std::int64_t released = released_.load(std::memory_order_acquire);
+    return static_cast<std::uint32_t>(taken_.load(std::memory_order_relaxed) - released);
   }
   [[nodiscard]] std::uint32_t max_held() const noexcept { return max_held_; }
 

@@ -232,7 +232,7 @@ void Writer::write_entry(std::uint16_t flags, const Outgoing& frame, std::uint16
       line.inline_words[i].store(word, relaxed);
     }
   }
-  // SYNC HEAD: before the tag, so that whoever sees a consumer's cursor behind this entry also sees the head behind it.
+  // SYNC HEAD (release side): before the tag, so that whoever sees a consumer's cursor behind this entry also sees the head behind it.
   // After the tag, a fast consumer would seem to be ahead of the producer and be evicted.
   head_.store(seq + 1, std::memory_order_release);
   table_.begin_publish();
