@@ -42,11 +42,11 @@ enum class CustomKind : std::uint32_t {
 /// Errors: kProtocol (numbers that no segment can have).
 [[nodiscard]] Result<GstSegment> to_gst(const format::Segment& segment);
 
-/// What the producer's pipeline answers to a LATENCY query.
+/// What a consumer has to know to answer a LATENCY query.
 struct Latency {
-  bool live = false;
-  GstClockTime min = 0;
-  GstClockTime max = GST_CLOCK_TIME_NONE;
+  bool live = false;                       ///< the producer's upstream is
+  GstClockTime min = 0;                    ///< how late a frame enters the lane, ns
+  GstClockTime max = GST_CLOCK_TIME_NONE;  ///< min, and how long the lane keeps a frame before it leaks; NONE: for ever
 
   friend bool operator==(const Latency&, const Latency&) = default;
 };

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT
 #include "lane/lane_sink.hpp"
 
+#include <gst/video/video.h>
+
 #define GST_CAT_DEFAULT lane_debug
 #include "lane/debug.hpp"
 #include "lane/errors.hpp"
@@ -120,7 +122,7 @@ bool LaneSink::open() {
   }
   std::shared_ptr<SinkSession> session = std::move(*opened);
   drop_warned_ = false;
-  announce_consumers(gst_element(), session->producer());
+  announce_consumers(gst_element(), session);
   GST_INFO_OBJECT(element_, "opened %s", session->producer().descriptor().c_str());
   GST_OBJECT_LOCK(element_);
   session_ = std::move(session);
@@ -236,6 +238,10 @@ GstFlowReturn LaneSink::render(GstBuffer* buffer) {
     return {};
   });
   if (flow == GST_FLOW_OK && published == Published::kDropped) on_drop();
+  if (session_->wants_key_unit()) {
+    gst_pad_push_event(GST_BASE_SINK_PAD(element_),
+                       gst_video_event_new_upstream_force_key_unit(GST_CLOCK_TIME_NONE, TRUE, 0));
+  }
   return flow;
 }
 

@@ -197,9 +197,9 @@ gboolean LaneSrc::query(GstQuery* query) {
   const auto session = this->session();
   const auto latency = session != nullptr ? session->latency() : std::nullopt;
   const gboolean live = gst_base_src_is_live(element_);
-  // The lane adds microseconds, and a queue that absorbs; how much of that is free nobody can promise.
+  // The lane itself adds microseconds.
   const bool late = latency && latency->live && live != FALSE;
-  gst_query_set_latency(query, live, late ? latency->min : 0, GST_CLOCK_TIME_NONE);
+  gst_query_set_latency(query, live, late ? latency->min : 0, late ? latency->max : GST_CLOCK_TIME_NONE);
   return TRUE;
 }
 

@@ -31,4 +31,4 @@ gboolean plugin_init(GstPlugin* plugin) {
 }  // namespace
 
 GST_PLUGIN_DEFINE(GST_VERSION_MAJOR, GST_VERSION_MINOR, framelane, "Frames between processes at memory speed",
-                  plugin_init, PACKAGE_VERSION, "MIT/X11", "Framelane", "https://framelane.invalid")
+                  plugin_init, PACKAGE_VERSION, "MIT/X11", "Framelane", "Unknown package origin")

@@ -35,9 +35,11 @@ void install_consumer_signals(GType type) {
                                 3, G_TYPE_UINT, GST_TYPE_STRUCTURE, G_TYPE_STRING);
 }
 
-void announce_consumers(GstElement* element, Producer& producer) {
-  producer.on_consumer(
-      [weak = std::make_shared<WeakElement>(element)](const ConsumerInfo& info, bool joined, std::string_view reason) {
+void announce_consumers(GstElement* element, const std::shared_ptr<SinkSession>& session) {
+  const auto weak = std::make_shared<WeakElement>(element);
+  session->producer().on_consumer(
+      [weak, weak_session = std::weak_ptr(session)](const ConsumerInfo& info, bool joined, std::string_view reason) {
+        if (const auto alive = joined ? weak_session.lock() : nullptr) alive->request_key_unit();
         const ObjectPtr sink = weak->get();
         if (sink == nullptr) return;
         const StructurePtr structure = structure_of(info);

@@ -1,16 +1,19 @@
 // SPDX-License-Identifier: MIT
 #pragma once
 
+#include <memory>
+
 #include <gst/gst.h>
 
-#include "framelane/lane/producer.hpp"
+#include "lane/sink_session.hpp"
 
 namespace framelane::gst {
 
 /// Adds the signals consumer-added(id, info) and consumer-removed(id, info, reason) to a class.
 void install_consumer_signals(GType type);
 
-/// Emits them, and notifies num-consumers, on the lane's monitor thread, for as long as the element lives.
-void announce_consumers(GstElement* element, Producer& producer);
+/// Emits them, notifies num-consumers and asks for a key unit when somebody joins: on the lane's monitor thread, for as
+/// long as the element and the session live.
+void announce_consumers(GstElement* element, const std::shared_ptr<SinkSession>& session);
 
 }  // namespace framelane::gst

@@ -60,7 +60,10 @@ Result<void> SinkSession::send(const format::Event& event) {
   if (auto begun = begin_again(); !begun) return begun;
   if (auto sent = slots_->producer().send(event); !sent) return sent;
   remember(event);
-  if (event.type == format::EventType::kCaps) media_ = Media(CapsPtr(gst_caps_from_string(event.text.c_str())).get());
+  if (event.type == format::EventType::kCaps) {
+    media_ = Media(CapsPtr(gst_caps_from_string(event.text.c_str())).get());
+    request_latency();  // what the lane absorbs depends on the frame rate
+  }
   return {};
 }
 
@@ -130,8 +133,8 @@ void SinkSession::reset_clock() {
 
 Result<void> SinkSession::get_ready(GstPad* sinkpad, std::optional<GstClockTime> configured_latency) {
   if (!latency_stale_.load(std::memory_order_acquire)) return {};
-  const Latency latency = ask_upstream(sinkpad, configured_latency);
   if (!ready_) {
+    const Latency latency = ask_upstream(sinkpad, configured_latency);
     decide_leaky(latency.live);
     const gint wanted = settings_.wait_for_consumers;
     const auto count = static_cast<std::uint32_t>(wanted >= 0 ? wanted : (latency.live ? 0 : 1));
@@ -143,6 +146,7 @@ Result<void> SinkSession::get_ready(GstPad* sinkpad, std::optional<GstClockTime>
   }
   if (auto flushed = flush(); !flushed) return flushed;
   latency_stale_.store(false, std::memory_order_release);
+  const Latency latency = ask_upstream(sinkpad, configured_latency);  // again: by now the caps are known
   if (latency_ == latency) return {};
   if (auto sent = send(to_lane(latency)); !sent) {
     request_latency();
@@ -162,7 +166,18 @@ Latency SinkSession::ask_upstream(GstPad* sinkpad, std::optional<GstClockTime> c
   }
   // With sync=true a frame leaves when the pipeline's configured latency has passed.
   if (configured_latency && latency.live) latency.min = std::max(latency.min, *configured_latency);
+  const GstClockTime kept = absorbs();
+  latency.max =
+      latency.live && !waits_for_room_ && GST_CLOCK_TIME_IS_VALID(kept) ? latency.min + kept : GST_CLOCK_TIME_NONE;
   return latency;
+}
+
+GstClockTime SinkSession::absorbs() const {
+  const bool rate = media_.is_video() && GST_VIDEO_INFO_FPS_N(&media_.video()) > 0;
+  if (!rate) return GST_CLOCK_TIME_NONE;
+  if (settings_.api.burst_time.count() != 0) return static_cast<GstClockTime>(settings_.api.burst_time.count());
+  return gst_util_uint64_scale_int(settings_.api.burst * GST_SECOND, GST_VIDEO_INFO_FPS_D(&media_.video()),
+                                   GST_VIDEO_INFO_FPS_N(&media_.video()));
 }
 
 void SinkSession::decide_leaky(bool live) {
@@ -188,6 +203,12 @@ void SinkSession::offer_allocation(GstQuery* query) {
   GstAllocationParams params;
   gst_allocation_params_init(&params);
   gst_query_add_allocation_param(query, allocator_.get(), &params);
+}
+
+bool SinkSession::wants_key_unit() noexcept {
+  if (!key_unit_wanted_.load(std::memory_order_acquire) || !has_delta_units_) return false;
+  key_unit_wanted_.store(false, std::memory_order_relaxed);
+  return true;
 }
 
 // --- frames
@@ -229,6 +250,7 @@ Result<Published> SinkSession::publish(GstBuffer* buffer, const GstSegment& segm
     reason = Reason::kLayout;
   }
   const format::FrameInfo info = describe(buffer, segment);
+  has_delta_units_ = has_delta_units_ || (info.flags & format::kDeltaUnit) != 0;
   Result<Published> result = Published::kDropped;
   if (reason == Reason::kNone) {
     LaneMemory* const memory = lane_memory(gst_buffer_peek_memory(buffer, 0), allocator_.get());
@@ -245,6 +267,7 @@ Result<Published> SinkSession::publish(GstBuffer* buffer, const GstSegment& segm
     (reason == Reason::kNone ? in_place_ : copied_[static_cast<std::size_t>(reason)])++;
   }
   lost_ = *result == Published::kDropped;
+  if (lost_) request_key_unit();
   return result;
 }
 

@@ -58,6 +58,11 @@ class SinkSession {
   /// leaky=no, or what `auto` made of it.
   [[nodiscard]] bool waits_for_room() const noexcept { return waits_for_room_; }
 
+  /// Somebody joined or lost a frame, and can't go on before the next one that stands alone. Any thread.
+  void request_key_unit() noexcept { key_unit_wanted_.store(true, std::memory_order_release); }
+  /// True once after request_key_unit(), in a stream that has delta units.
+  [[nodiscard]] bool wants_key_unit() noexcept;
+
   void offer_allocation(GstQuery* query);
 
   void interrupt() noexcept { slots_->producer().interrupt(); }
@@ -76,6 +81,7 @@ class SinkSession {
   void remember(const format::Event& event);
   [[nodiscard]] Result<void> send_layout(const VideoLayout& layout);
   [[nodiscard]] Latency ask_upstream(GstPad* sinkpad, std::optional<GstClockTime> configured_latency) const;
+  [[nodiscard]] GstClockTime absorbs() const;
   void decide_leaky(bool live);
   [[nodiscard]] format::FrameInfo describe(GstBuffer* buffer, const GstSegment& segment);
   [[nodiscard]] Result<Published> publish_copy(GstBuffer* buffer, Reason reason, const format::FrameInfo& info);
@@ -97,6 +103,8 @@ class SinkSession {
   bool ended_ = false;
   bool ready_ = false;
   bool waits_for_room_ = true;
+  bool has_delta_units_ = false;
+  std::atomic<bool> key_unit_wanted_{false};
   bool lost_ = false;               // the next frame doesn't follow its predecessor
   std::optional<Latency> latency_;  // as the lane knows it
   std::atomic<bool> latency_stale_{true};

@@ -238,12 +238,9 @@ Outcome SrcSession::on_frame(Frame frame) {
     lost_ = true;
     return {flow, {}, false};
   }
-  if (!count_down()) return {GST_FLOW_EOS, {}, false};
   format::FrameInfo info = frame.info();
   if (auto wrong = check_size(frame)) return failed(*wrong);
-  // Lost frames, a stream that is joined in its middle, another producer.
-  lost_ = lost_ || frame.seq() != next_seq_;
-  next_seq_ = frame.seq() + 1;
+  if (!follows(frame, info)) return {};
   const Timeline::Verdict verdict = timeline_.place(info, frame.due());
   if (verdict == Timeline::Verdict::kDrop) {
     early_.fetch_add(1, std::memory_order_relaxed);
@@ -259,8 +256,22 @@ Outcome SrcSession::on_frame(Frame frame) {
   lost_ = false;
   BufferPtr buffer = make_buffer(std::move(frame));
   apply_info(buffer.get(), info);
+  count();
   const GstFlowReturn flow = push(std::move(buffer));
-  return flow == GST_FLOW_NOT_NEGOTIATED ? refused() : Outcome{flow, {}, false};
+  if (flow == GST_FLOW_NOT_NEGOTIATED) return refused();
+  const bool last = flow == GST_FLOW_OK && element_->num_buffers_left == 0;
+  return {last ? GST_FLOW_EOS : flow, {}, false};
+}
+
+// False: a decoder could make nothing of the frame.
+bool SrcSession::follows(const Frame& frame, const format::FrameInfo& info) {
+  // Lost frames, a stream that is joined in its middle, another producer.
+  if (frame.seq() != next_seq_) lost_ = needs_key_unit_ = true;
+  next_seq_ = frame.seq() + 1;
+  if ((info.flags & format::kDeltaUnit) == 0) needs_key_unit_ = false;
+  if (!needs_key_unit_) return true;
+  undecodable_.fetch_add(1, std::memory_order_relaxed);
+  return false;
 }
 
 GstFlowReturn SrcSession::wait_until_playing() {
@@ -273,11 +284,8 @@ GstFlowReturn SrcSession::wait_until_playing() {
 }
 
 // The base class counts calls of create(), and one call pushes many frames.
-bool SrcSession::count_down() {
-  if (std::exchange(counted_, false) || element_->num_buffers_left < 0) return true;
-  if (element_->num_buffers_left == 0) return false;
-  --element_->num_buffers_left;
-  return true;
+void SrcSession::count() {
+  if (!std::exchange(counted_, false) && element_->num_buffers_left > 0) --element_->num_buffers_left;
 }
 
 std::optional<Error> SrcSession::check_size(const Frame& frame) const {
@@ -343,7 +351,8 @@ std::optional<Latency> SrcSession::latency() const {
 void SrcSession::add_stats(GstStructure* stats) const {
   add_consumer_stats(stats, consumer_.stats());
   gst_structure_set(stats, "repacked", G_TYPE_UINT64, repacked_.load(std::memory_order_relaxed), "dropped-early",
-                    G_TYPE_UINT64, early_.load(std::memory_order_relaxed), nullptr);
+                    G_TYPE_UINT64, early_.load(std::memory_order_relaxed), "dropped-undecodable", G_TYPE_UINT64,
+                    undecodable_.load(std::memory_order_relaxed), nullptr);
 }
 
 }  // namespace framelane::gst

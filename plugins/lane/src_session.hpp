@@ -75,7 +75,8 @@ class SrcSession {
   void on_connection();
 
   [[nodiscard]] GstFlowReturn wait_until_playing();
-  [[nodiscard]] bool count_down();
+  void count();
+  [[nodiscard]] bool follows(const Frame& frame, const format::FrameInfo& info);
   [[nodiscard]] std::optional<Error> check_size(const Frame& frame) const;
   [[nodiscard]] BufferPtr make_buffer(Frame&& frame);
   [[nodiscard]] BufferPtr repack(BufferPtr padded);
@@ -103,8 +104,9 @@ class SrcSession {
   bool stream_started_ = false;
   std::atomic<bool> pushing_{false};
   bool counted_ = false;
-  std::uint64_t next_seq_ = 0;  // of the frame that follows the last one
-  bool lost_ = false;
+  std::uint64_t next_seq_ = 0;   // of the frame that follows the last one
+  bool lost_ = false;            // the next frame doesn't follow the last one downstream
+  bool needs_key_unit_ = false;  // what comes can't be decoded until one that stands alone
   std::uint64_t connections_ = 0;
   std::atomic<bool> interrupted_{false};
 
@@ -114,6 +116,7 @@ class SrcSession {
   std::atomic<bool> has_injected_{false};
   std::atomic<std::uint64_t> repacked_{0};
   std::atomic<std::uint64_t> early_{0};
+  std::atomic<std::uint64_t> undecodable_{0};
 };
 
 }  // namespace framelane::gst
