@@ -14,6 +14,7 @@
 #include <gtest/gtest.h>
 
 #include "base/clock.hpp"
+#include "base/cpu.hpp"
 #include "harness.hpp"
 
 namespace framelane::ring {
@@ -523,7 +524,17 @@ TEST_P(WakeStress, LosesNoWake) {
     }
   });
   const std::int64_t until = base::monotonic_ns() + static_cast<std::int64_t>(seconds() / kTests * 1e9);
-  while (base::monotonic_ns() < until) ASSERT_TRUE(lane.send_inline());  // waits for the reader, one frame behind
+  Random random(seed());
+  while (base::monotonic_ns() < until) {
+    ASSERT_TRUE(lane.send_inline());
+    if (random.one_in(4)) continue;  // the next one waits for the reader
+    // The next one comes in the moment in which the reader goes to sleep.
+    for (int i = 0; i < 1000 && consumer.page().cursor.load() != lane.writer->entry_count() + lane.sent(); ++i) {
+      if (i % 100 == 99) std::this_thread::yield();
+      base::cpu_relax();
+    }
+    for (std::uint64_t i = random.below(60); i > 0; --i) base::cpu_relax();
+  }
   must(lane.writer->drain(base::kForever));
   stop = true;
   consumer.reader().wake();
