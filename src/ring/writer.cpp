@@ -394,7 +394,7 @@ void Writer::sleep_until_moved(ConsumerLink& link, std::uint64_t seen, std::int6
     return link.page->cursor.load(std::memory_order_acquire) != seen || link.gone.load(std::memory_order_acquire) ||
            interrupted_.load(std::memory_order_acquire);
   };
-  if (spinner_.spin(moved, until_ns)) return;
+  if (spinner_.spin(moved, until_ns) || base::monotonic_ns() >= until_ns) return;
   // SYNC FULL (producer side): the flag, then the cursor again; the consumer stores its cursor, then looks at the flag.
   // Both are seq_cst, else each can miss the other and the producer sleeps although there is room.
   link.page->producer_waiting.store(1, std::memory_order_seq_cst);
