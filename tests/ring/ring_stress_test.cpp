@@ -300,7 +300,7 @@ class Releasers {
 };
 
 struct Totals {
-  std::atomic<std::uint64_t> taken{0}, skipped{0}, joins{0}, holds{0}, sleeps{0};
+  std::atomic<std::uint64_t> taken{0}, skipped{0}, gating_skipped{0}, joins{0}, holds{0}, sleeps{0};
 };
 
 class ConsumerStress {
@@ -356,6 +356,7 @@ class ConsumerStress {
     expected_ = taken.index + 1;
     totals_.taken.fetch_add(1, std::memory_order_relaxed);
     totals_.skipped.fetch_add(taken.skipped, std::memory_order_relaxed);
+    if (options_.gating) totals_.gating_skipped.fetch_add(taken.skipped, std::memory_order_relaxed);
     if (!intact(taken, taken.index)) return verdict_.fail("frame " + std::to_string(taken.index) + " is torn");
     if (taken.is_inline) return;
     // Beyond max-held a consumer copies; so it holds one more only while it looks.
@@ -365,7 +366,6 @@ class ConsumerStress {
     }
     if (random_.one_in(8)) std::this_thread::yield();
     if (!intact(taken, taken.index)) verdict_.fail("a frame was written while it was read");
-    // A quarter of those that leave die with what they hold.
     consumer.reader().release(taken.slot);
   }
 
@@ -475,6 +475,9 @@ void one_round(const Kind& kind, std::uint64_t seed, std::chrono::nanoseconds le
   });
   const WriterCounters counters = lane.counters();
   EXPECT_EQ(counters.published, producer.sent());
+  if (counters.demotions == 0 && counters.passed_over == 0) {
+    EXPECT_EQ(totals.gating_skipped, 0u) << "the producer waits for these, seed " << seed;
+  }
   std::printf(
       "seed %llu: %llu sent, %zu events, dropped %llu, passed over %llu, full waits %llu, demotions %llu, "
       "wakes %llu; taken %llu, skipped %llu, held %llu, joins %llu, sleeps %llu\n",
