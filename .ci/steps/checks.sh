@@ -52,11 +52,11 @@ sanitizers() {
   if CXX=$(compiler g++) build_tree build-tsan "Building with the thread sanitizer" -Db_sanitize=thread \
     "${only_library[@]}"; then
     TSAN_OPTIONS=halt_on_error=1:second_deadlock_stack=1 \
-      test_tree build-tsan tsan "Tests under the thread sanitizer" --suite unit --timeout-multiplier 5
+      test_tree build-tsan tsan "Tests under the thread sanitizer" --suite unit --suite stress --timeout-multiplier 5
   fi
   if CXX=$(compiler g++) build_tree build-asan "Building with the address and undefined-behaviour sanitizers" \
     -Db_sanitize=address,undefined -Dcpp_args=-fno-sanitize-recover=undefined "${only_library[@]}"; then
-    test_tree build-asan asan "Tests under the address and undefined-behaviour sanitizers" --suite unit \
+    test_tree build-asan asan "Tests under the address and undefined-behaviour sanitizers" --suite unit --suite stress \
       --timeout-multiplier 3
   fi
 }

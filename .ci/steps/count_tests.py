@@ -47,9 +47,20 @@ def count_program(test: dict) -> tuple:
     return passed or (0 if skipped else 1), 0, skipped
 
 
-def reason(test: dict) -> str:
-    words = re.findall(r"^.*skip.*$", test.get("stdout", "") + test.get("stderr", ""), re.M | re.I)
-    return ": " + words[0].strip() if words else ""
+def skipped_inside(text: str) -> list:
+    """The tests that a program skipped, by name; unittest programs name them with -v."""
+    return sorted(set(re.findall(r"^\[  SKIPPED \] (\w[\w/]*\.[\w/]+)$", text, re.M) +
+                      re.findall(r"^(test_\w+) .*\.\.\. skipped .*$", text, re.M)))
+
+
+def remarks(test: dict) -> list:
+    """What a reader should know of a program: that it failed, or what it skipped and why."""
+    text = test.get("stdout", "") + "\n" + test.get("stderr", "")
+    lines = [f"skipped: {test['name']}: {name}" for name in skipped_inside(text)]
+    if test["result"] == "SKIP":
+        words = re.findall(r"^.*skip.*$", text, re.M | re.I)
+        return [f"skipped: {test['name']}" + (": " + words[0].strip() if words else "")]
+    return lines if test["result"] in FINE else [f"{test['result'].lower()}: {test['name']}", *lines]
 
 
 def main(path: str, exit_code: int) -> None:
@@ -64,10 +75,8 @@ def main(path: str, exit_code: int) -> None:
         failed = 1  # Meson itself failed
     print(passed, failed, skipped)
     for test in tests:
-        if test["result"] == "SKIP":
-            print(f"   skipped: {test['name']}{reason(test)}")
-        elif test["result"] not in FINE:
-            print(f"   {test['result'].lower()}: {test['name']}")
+        for remark in remarks(test):
+            print(f"   {remark}")
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// A consumer reads frames where the producer wrote them, keeps two of them, and gives them back last: slots come back in
-// any order, and a kept frame holds up nobody. Both ends are in one process here, so that one program shows both.
+// A consumer reads frames where the producer wrote them, keeps two of them, and gives them back last: slots come back
+// in any order, and a kept frame holds up nobody. Both ends are in one process here, so that one program shows both.
 #include <chrono>
 #include <cstdint>
 #include <cstdio>

@@ -7,7 +7,7 @@ set -euo pipefail
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
 export FRAMELANE_DIR=$folder/lanes
-picture="videotestsrc num-buffers=60 pattern=ball ! video/x-raw,format=I420,width=322,height=241,framerate=30/1"
+picture="videotestsrc num-buffers=60 pattern=ball ! video/x-raw,format=I420,width=640,height=480,framerate=30/1"
 
 # shellcheck disable=SC2086 # a pipeline is a list of words
 timeout 60 gst-launch-1.0 -q $picture ! filesink location="$folder/direct.yuv"

@@ -246,8 +246,8 @@ void print_outcome(const Outcome& outcome, double clock_ns) {
   fmt::print("ratio of the medians {:.2f}; per round: median {:.2f}, {:.2f} to {:.2f}\n", outcome.ratio(),
              median_of(outcome.round_ratios), *least, *most);
   if (outcome.fine_floor <= clock_ns) return;
-  fmt::print("means of 100: medians {:.1f} and {:.1f}, ratio {:.3f}; less the clock {:.3f}\n",
-             outcome.fine_floor, outcome.fine_lane, outcome.fine_lane / outcome.fine_floor,
+  fmt::print("means of 100: medians {:.1f} and {:.1f}, ratio {:.3f}; less the clock {:.3f}\n", outcome.fine_floor,
+             outcome.fine_lane, outcome.fine_lane / outcome.fine_floor,
              (outcome.fine_lane - clock_ns) / (outcome.fine_floor - clock_ns));
 }
 

@@ -62,7 +62,7 @@ std::vector<char*> pointers_to(std::vector<std::string>& strings) {
 // The ends of the pipes of a spawned child that it needs; all are closed by exec.
 struct ChildFds {
   base::UniqueFd input;   // /dev/null: a child in its own group must not read the terminal
-  base::UniqueFd output;  // invalid: inherit
+  base::UniqueFd output;  // invalid: the log
   base::UniqueFd log;     // invalid: inherit
   base::UniqueFd report;  // gets errno if exec fails, and just closes if it doesn't
 };
@@ -70,7 +70,8 @@ struct ChildFds {
 [[noreturn]] void exec_child(const ChildFds& fds, const std::vector<char*>& arguments,
                              const std::vector<char*>& environment) {
   dup2(fds.input.get(), STDIN_FILENO);
-  if (fds.output.valid()) dup2(fds.output.get(), STDOUT_FILENO);
+  const int output = fds.output.valid() ? fds.output.get() : fds.log.get();
+  if (output >= 0) dup2(output, STDOUT_FILENO);
   if (fds.log.valid()) dup2(fds.log.get(), STDERR_FILENO);
   execvpe(arguments[0], arguments.data(), environment.data());
   const int error = errno;

@@ -43,8 +43,8 @@ struct Spawn {
   std::string name;                                              ///< in messages
   std::vector<std::string> command;                              ///< program (looked up in PATH) and arguments
   std::vector<std::pair<std::string, std::string>> environment;  ///< variables that it gets besides ours
-  std::string log_file;                                          ///< its standard error; empty: ours
-  bool read_output = false;                                      ///< its standard output through output_fd()
+  std::string log_file;                                          ///< gets what it writes; empty: it writes where we do
+  bool read_output = false;                                      ///< its standard output through output_fd() instead
 };
 
 /// A child that can't outlive us: it dies with this process (PR_SET_PDEATHSIG) and is killed and reaped, by its pid, at

@@ -34,6 +34,7 @@ constexpr const char* kHelpRoot = "/usr/share/help";
 constexpr std::uint32_t kKeptFrames = 3;
 constexpr std::int64_t kSecond = 1'000'000'000;
 constexpr std::int64_t kStartLimit = 15 * kSecond;  // the first gst-launch of a fresh system scans all plugins
+constexpr std::int64_t kSlotsLimit = 4 * kSecond;
 constexpr std::int64_t kEndLimit = 4 * kSecond;
 
 struct Options {
@@ -86,17 +87,33 @@ std::vector<std::string> producer_command(const std::optional<fs::path>& video) 
   return words;
 }
 
-// A command line over as many lines as 78 columns need.
+// A command line over as many lines as 78 columns need, each element with the "!" before it.
 std::string wrapped(const std::vector<std::string>& words) {
   std::string text = "  ";
   std::size_t column = 2;
+  std::string unit;
   for (const std::string& word : words) {
-    if (column + word.size() > 74) {
-      text += "\\\n      ";
-      column = 6;
+    unit += (unit.empty() ? "" : " ") + word;
+    if (word == "!") continue;
+    if (column + 1 + unit.size() > 76) {
+      text += " \\\n     ";
+      column = 5;
     }
-    text += word + " ";
-    column += word.size() + 1;
+    text += (column == 2 ? "" : " ") + unit;
+    column += 1 + unit.size();
+    unit.clear();
+  }
+  return text;
+}
+
+// "video/x-raw, format=(string)I420" -> "video/x-raw, format=I420"
+std::string without_types(const std::string& caps) {
+  std::string text;
+  bool inside = false;
+  for (const char letter : caps) {
+    inside = inside || letter == '(';
+    if (!inside) text += letter;
+    inside = inside && letter != ')';
   }
   return text;
 }
@@ -178,6 +195,7 @@ class Demo {
   bool all_well();
   void draw();
   bool failed(const std::string& text);
+  [[nodiscard]] std::size_t slots_back() const;
   [[nodiscard]] std::int64_t half() const { return static_cast<std::int64_t>(options_.seconds / 2 * kSecond); }
 
   Options options_;
@@ -199,6 +217,9 @@ bool Demo::failed(const std::string& text) {
   fmt::print(stderr, "framelane demo: {}\n", text);
   const std::string log = last_lines(log_, 8);
   if (!log.empty()) fmt::print(stderr, "  What the processes wrote:\n{}", log);
+  if (log.find("no element \"lanesink\"") != std::string::npos) {
+    fmt::print(stderr, "  GStreamer doesn't find Framelane's elements: install them, or use ./quickstart shell.\n");
+  }
   return false;
 }
 
@@ -227,10 +248,9 @@ bool Demo::start() {
   what.environment = producer_environment();
   what.environment.emplace_back("FRAMELANE_DIR", directory_->path());
   what.log_file = log_;
-  fmt::print("One process decodes {}, two others take its frames where they lie:\n\n{}\n\n",
-             video ? fmt::format("the video {}", kVideo) : "a test pattern", wrapped(what.command));
-  if (!video)
-    fmt::print("(A test pattern, because the package gnome-user-docs with a real video isn't installed.)\n\n");
+  fmt::print("One process sends {}{},\ntwo others take its frames where they lie:\n\n{}\n\n", video ? "the video " : "",
+             video ? kVideo : "a test pattern", wrapped(what.command));
+  if (!video) fmt::print("(No real video: the package gnome-user-docs, which has one, isn't installed.)\n\n");
   std::fflush(stdout);
   if (!start_consumer("steady", 0) || !start_consumer("keeper", kKeptFrames)) return false;
   auto producer = ChildProcess::spawn(what);
@@ -296,7 +316,7 @@ bool Demo::wait_for_frames() {
   };
   if (!watch_until(base::monotonic_ns() + kStartLimit, both_flow)) return false;
   if (!both_flow()) return failed(fmt::format("no frame came within {} s", kStartLimit / kSecond));
-  table_.note("The format came with the frames: " + consumers_[0].report.caps.substr(0, 46) + "…\n");
+  table_.note(fmt::format("The format came with them: {:.50}…\n", without_types(consumers_[0].report.caps)));
   flowing_since_ = base::monotonic_ns();
   next_draw_ = flowing_since_;
   return true;
@@ -322,10 +342,18 @@ bool Demo::kill_one() {
   keeper.read_reports();
   keeper.state = "KILLED";
   keeper.report.fps = 0;
+  keeper.report.held = 0;
   draw();
-  table_.note(fmt::format("\nkill -9 {}: the keeper is gone, in the middle of things; it held the slots {}.\n",
-                          keeper.process.pid(), slots));
+  table_.note(
+      fmt::format("\nkill -9 {}: the keeper is gone, and it held the slots {}.\n", keeper.process.pid(), slots));
   return true;
+}
+
+// Of the slots that the dead one held: those in which the survivor got a newer frame.
+std::size_t Demo::slots_back() const {
+  return static_cast<std::size_t>(std::count_if(kept_by_dead_.begin(), kept_by_dead_.end(), [&](const auto& kept) {
+    return last_frame_in(consumers_[0].report, kept.first) > kept.second;
+  }));
 }
 
 bool Demo::show_survivor() {
@@ -334,7 +362,9 @@ bool Demo::show_survivor() {
   const auto next_report = [&] { return consumers_[0].report.frames > reported; };
   if (!watch_until(flowing_since_ + 2 * half(), next_report)) return false;
   frames_before_kill_ = consumers_[0].report.frames;
-  return watch_until(flowing_since_ + 2 * half(), [] { return false; });
+  if (!watch_until(flowing_since_ + 2 * half(), [] { return false; })) return false;
+  // The sink reclaims when slots run out, so theirs are seen again when all the others have had their turn.
+  return watch_until(base::monotonic_ns() + kSlotsLimit, [&] { return slots_back() == kept_by_dead_.size(); });
 }
 
 // The producer sends end-of-stream on SIGINT, so the survivor ends by itself and has had the last frame.
@@ -352,8 +382,7 @@ bool Demo::summary() {
   const DemoPeer& steady = consumers_[0];
   const DemoPeer& keeper = consumers_[1];
   const DemoReport& report = steady.report;
-  std::size_t back = 0;
-  for (const auto& [slot, frame] : kept_by_dead_) back += last_frame_in(report, slot) > frame ? 1 : 0;
+  const std::size_t back = slots_back();
   std::size_t compared = 0;
   std::size_t different = 0;
   for (const auto& [number, sum] : keeper.pictures) {

@@ -31,6 +31,7 @@ Result<Connection*> Connection::create(transport::ControlSocket socket, wire::We
   if (fds.size() != 2 + welcome.segments.size()) return broken("number of descriptors of the WELCOME");
   if (welcome.abi_version != ring::kAbiVersion) return broken("abi_version of the WELCOME");
   if (welcome.entry_count > ring::kMaxEntries) return broken("entry_count of the WELCOME");
+  if (welcome.page_size != sizeof(ring::ConsumerPage)) return broken("page_size of the WELCOME");
   auto ring =
       memory::map_received(fds[0].get(), memory::round_up(ring::ring_bytes(welcome.entry_count), memory::page_size()),
                            memory::Sharing::kReadOnly, welcome.unsealed);
@@ -83,8 +84,7 @@ Connection::Connection(transport::ControlSocket socket, const wire::Welcome& wel
 Result<void> Connection::watch() {
   auto monitor = transport::Monitor::instance();
   if (!monitor) return tl::unexpected(monitor.error());
-  auto socket =
-      (*monitor)->watch(socket_.fd(), EPOLLIN | EPOLLRDHUP, [this](std::uint32_t events) { on_socket(events); });
+  auto socket = (*monitor)->watch(socket_.fd(), EPOLLIN | EPOLLRDHUP, [this](std::uint32_t) { on_socket(); });
   if (!socket) return tl::unexpected(socket.error());
   socket_watch_ = std::move(*socket);
   auto pidfd = socket_.peer_pidfd();
@@ -95,15 +95,15 @@ Result<void> Connection::watch() {
   pidfd_ = std::move(*pidfd);
   // A child that the producer forked can keep the socket open; the pidfd tells of the producer itself.
   auto death = (*monitor)->watch(pidfd_.get(), EPOLLIN | EPOLLONESHOT, [this](std::uint32_t) {
-    on_socket(EPOLLIN);
-    set_lost(std::nullopt);
+    died_ = true;
+    on_socket();
   });
   if (!death) return tl::unexpected(death.error());
   death_watch_ = std::move(*death);
   return {};
 }
 
-void Connection::on_socket(std::uint32_t /*events*/) {
+void Connection::on_socket() {
   for (;;) {
     {
       const std::lock_guard lock(inbox_mutex_);
@@ -119,7 +119,10 @@ void Connection::on_socket(std::uint32_t /*events*/) {
       set_lost(closed ? std::nullopt : std::optional<Error>(received.error()));
       return;
     }
-    if (!*received) return;
+    if (!*received) {
+      if (died_) set_lost(std::nullopt);  // everything that it sent is read
+      return;
+    }
     on_message(std::move(**received));
   }
 }
@@ -176,7 +179,10 @@ Result<std::uint64_t> Connection::apply_up_to(std::uint16_t ctl) {
     auto message = next_message(deadline);
     if (!message) return tl::unexpected(message.error());
     if (message->number != applied_ + 1) return broken("number of a control message");
-    if (auto applied = apply(*message); !applied) return tl::unexpected(applied.error());
+    if (auto applied = apply(*message); !applied) {
+      set_lost(applied.error());  // the message is used up, so nothing after it can be taken
+      return tl::unexpected(applied.error());
+    }
     applied_ = message->number;
   }
   return applied_;
@@ -237,19 +243,19 @@ Result<void> Connection::apply_segment(const wire::AddSegment& message, std::vec
 // --- frames
 // --------------------------------------------------------------------------------------------------------------
 
-Result<Connection::Step> Connection::poll(Frame& frame) {
-  frame.release();
+[[gnu::flatten]] Result<Connection::Step> Connection::poll(Frame& frame) {
+  if (frame) frame.release();
   ring::Taken taken;
   taken.inline_words = frame.inline_words_;
-  auto step = reader_->poll(taken, *this);
+  const auto step = reader_->poll(taken, *this);
   if (!step) return tl::unexpected(step.error());
   if (*step == ring::Reader::Step::kEmpty) return Step::kNothing;
   if (taken.marker) return Step::kMarker;
-  if (auto made = make_frame(taken, frame); !made) return tl::unexpected(made.error());
-  return Step::kFrame;
+  if (make_frame(taken, frame)) return Step::kFrame;
+  return fail(Code::kNoMemory, "no memory for a copy of a frame beyond max-held; release frames or raise max-held");
 }
 
-Result<void> Connection::make_frame(const ring::Taken& taken, Frame& frame) {
+bool Connection::make_frame(const ring::Taken& taken, Frame& frame) {
   frame.size_ = taken.size;
   frame.seq_ = taken.index;
   frame.skipped_ = taken.skipped;
@@ -259,24 +265,22 @@ Result<void> Connection::make_frame(const ring::Taken& taken, Frame& frame) {
   reader_->count_taken(taken.skipped, copied, taken.publish_ns);
   if (taken.is_inline) {
     frame.kind_ = Frame::Kind::kInline;
-    return {};
+    return true;
   }
   if (copied) {
     const bool enough = copy_frame(taken, frame);
     reader_->release(taken.slot);
-    if (!enough)
-      return fail(Code::kNoMemory, "no memory for a copy of a frame beyond max-held; release frames or raise max-held");
-    return {};
+    return enough;
   }
   frame.slot_ = taken.slot;
   frame.data_ = taken.data;
   frame.record_ = taken.record;
   frame.kind_ = Frame::Kind::kSlot;
   frame.connection_ = this;
-  return {};
+  return true;
 }
 
-bool Connection::copy_frame(const ring::Taken& taken, Frame& frame) noexcept {
+[[gnu::noinline]] bool Connection::copy_frame(const ring::Taken& taken, Frame& frame) noexcept {
   constexpr std::size_t kRecord = sizeof(ring::MetaRecord);
   static_assert(kRecord % ring::kCacheLine == 0, "the payload of a copy is as aligned as that of a slot");
   const std::size_t bytes = memory::round_up(kRecord + taken.size, ring::kCacheLine);

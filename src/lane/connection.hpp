@@ -92,13 +92,13 @@ class Connection final : public ring::ControlIn {
   ~Connection() override = default;
 
   [[nodiscard]] Result<void> watch();
-  void on_socket(std::uint32_t events);
+  void on_socket();
   void on_message(transport::Received received);
   void set_lost(std::optional<Error> why) noexcept;
   [[nodiscard]] Result<Inbound> next_message(std::int64_t deadline_ns);
   [[nodiscard]] Result<void> apply(Inbound& message);
   [[nodiscard]] Result<void> apply_segment(const wire::AddSegment& message, std::vector<base::UniqueFd>& fds);
-  [[nodiscard]] Result<void> make_frame(const ring::Taken& taken, Frame& frame);
+  [[nodiscard]] bool make_frame(const ring::Taken& taken, Frame& frame);
   [[nodiscard]] bool copy_frame(const ring::Taken& taken, Frame& frame) noexcept;
 
   transport::ControlSocket socket_;
@@ -116,6 +116,7 @@ class Connection final : public ring::ControlIn {
   mutable std::mutex inbox_mutex_;
   std::deque<Inbound> inbox_;
   bool inbox_full_ = false;
+  bool died_ = false;  // the monitor's: the process is gone, though its socket may be open in a child of it
   std::optional<Error> fault_;
 
   // Last, so that the monitor's callbacks end before anything that they use.

@@ -90,6 +90,7 @@ ConsumerCore::ConsumerCore(ConsumerSettings settings, std::string descriptor, st
     : settings_(std::move(settings)),
       descriptor_(std::move(descriptor)),
       path_(std::move(path)),
+      pid_(getpid()),
       interrupt_fd_(std::move(interrupt_fd)),
       jitter_(static_cast<std::uint32_t>(base::monotonic_ns()) ^ static_cast<std::uint32_t>(getpid())),
       totals_(std::make_unique<Totals>()) {}
@@ -254,7 +255,7 @@ bool ConsumerCore::plain() const noexcept {
   return connection_ != nullptr && !interrupted() && !ended_ && !stash_ && connection_->events().empty();
 }
 
-void ConsumerCore::take(Result<Frame>& frame, std::chrono::nanoseconds timeout) {
+[[gnu::flatten]] void ConsumerCore::take(Result<Frame>& frame, std::chrono::nanoseconds timeout) {
   std::int64_t deadline = 0;
   for (;;) {
     auto taken = take_at_once(*frame);
@@ -275,7 +276,7 @@ void ConsumerCore::take(Result<Frame>& frame, std::chrono::nanoseconds timeout) 
 }
 
 // Waits for the next entry (at most 200 ms) where that is all there is to do; false: next() has to see.
-bool ConsumerCore::wait_for_more(std::int64_t deadline_ns) noexcept {
+[[gnu::noinline]] bool ConsumerCore::wait_for_more(std::int64_t deadline_ns) noexcept {
   if (!plain() || connection_->lost() || base::monotonic_ns() >= deadline_ns) return false;
   connection_->wait([this] { return interrupted(); }, deadline_ns);
   return true;
@@ -291,7 +292,7 @@ Result<bool> ConsumerCore::take_at_once(Frame& frame) {
   return false;
 }
 
-Result<std::optional<Item>> ConsumerCore::next(std::int64_t deadline_ns, bool events) {
+[[gnu::noinline]] Result<std::optional<Item>> ConsumerCore::next(std::int64_t deadline_ns, bool events) {
   for (;;) {
     if (interrupted()) return fail(Code::kInterrupted);
     if (connection_ != nullptr) {
@@ -338,9 +339,11 @@ Result<bool> ConsumerCore::poll_connection(std::int64_t deadline_ns) {
   }
 }
 
-Result<bool> ConsumerCore::after_error(const Error& error) {
+[[gnu::noinline, gnu::cold]] Result<bool> ConsumerCore::after_error(const Error& error) {
   if (error.code == Code::kPeerLost) return connection_over(std::nullopt);
-  if (error.code == Code::kProtocol) return connection_over(error);
+  if (error.code == Code::kInterrupted) return tl::unexpected(error);
+  // A segment that is too large, or that there is no memory for, ends it too: the producer must not wait for us.
+  if (error.code == Code::kProtocol || connection_->fault()) return connection_over(error);
   return tl::unexpected(error);
 }
 
@@ -391,6 +394,10 @@ void ConsumerCore::resume() noexcept {
 }
 
 void ConsumerCore::close() noexcept {
+  if (getpid() != pid_) {  // a forked child's copy: the mappings are not there, and the connection is the parent's
+    connection_ = nullptr;
+    return;
+  }
   handshake_.reset();
   drop_connection();
   if (!ended_) final_ = Error{Code::kInvalidArgument, "this consumer is closed"};

@@ -68,6 +68,7 @@ class ConsumerCore {
   ConsumerSettings settings_;
   std::string descriptor_;
   std::string path_;
+  pid_t pid_;                    // of the process that opened it
   base::UniqueFd interrupt_fd_;  // readable while interrupted
   std::atomic<bool> interrupted_{false};
 

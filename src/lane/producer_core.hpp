@@ -80,8 +80,8 @@ class ProducerCore final : public ring::ControlOut,
     transport::ControlSocket socket;
     transport::SendQueue queue;
     ConsumerInfo info;
-    bool going = false;  // its removal is under way; guarded by peers_mutex_
-    bool left = false;   // it takes no more, but holds frames; guarded by peers_mutex_
+    std::atomic<bool> going{false};  // its removal is under way; set under peers_mutex_
+    bool left = false;               // it takes no more, but holds frames; guarded by peers_mutex_
     base::UniqueFd pidfd;
     transport::Watch socket_watch;
     transport::Watch death_watch;
@@ -117,7 +117,8 @@ class ProducerCore final : public ring::ControlOut,
   void on_peer(const PeerPtr& peer, std::uint32_t events);
   [[nodiscard]] bool on_message(const PeerPtr& peer, transport::Received received);
   enum class Eviction : std::uint8_t {
-    kAtOnce,      // it broke the protocol or is gone: its hold bits count no more
+    kNone,        // it went by itself, and a send saw that first
+    kAtOnce,      // it broke the protocol: its hold bits count no more
     kWhenItGoes,  // it is honest but too slow: its Frames stay valid until it closes
   };
   void evict(Peer& peer, Eviction when, std::string reason);
@@ -129,6 +130,7 @@ class ProducerCore final : public ring::ControlOut,
   ProducerSettings settings_;
   std::string descriptor_;
   std::array<std::uint8_t, 16> instance_id_{};
+  pid_t pid_ = 0;  // of the process that opened it
   transport::Monitor* monitor_ = nullptr;
   std::unique_ptr<ring::Writer> writer_;
   transport::SharedFd ring_fd_;

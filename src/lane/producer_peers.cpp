@@ -15,6 +15,11 @@
 #include "measure/histogram.hpp"
 
 namespace framelane::lane {
+namespace {
+
+constexpr int kMessagesAtOnce = 16;
+
+}  // namespace
 
 // --- messages
 // ------------------------------------------------------------------------------------------------------------
@@ -45,7 +50,7 @@ void ProducerCore::queue_to(Peer& peer, transport::OutgoingPtr message) {
   auto pushed = peer.queue.push(std::move(message));
   if (!pushed) return evict(peer, Eviction::kWhenItGoes, "it doesn't read its control socket");
   auto flushed = peer.queue.flush(peer.socket);
-  if (!flushed) evict(peer, Eviction::kAtOnce, "its connection ended");
+  if (!flushed) evict(peer, Eviction::kNone, "its connection ended");
 }
 
 void ProducerCore::add_segment(std::uint64_t number, std::uint64_t seq, const ring::SegmentSpec& spec, int fd) {
@@ -209,8 +214,11 @@ Result<transport::OutgoingPtr> ProducerCore::welcome_for(const wire::Hello& hell
 // -------------------------------------------------------------------------------------------------------------
 
 void ProducerCore::on_peer(const PeerPtr& peer, std::uint32_t events) {
-  if ((events & EPOLLOUT) != 0 && !peer->queue.flush(peer->socket)) return remove(peer->id, "its connection ended");
-  for (;;) {
+  if ((events & EPOLLOUT) != 0 && !peer->going && !peer->queue.flush(peer->socket)) {
+    return remove(peer->id, "its connection ended");
+  }
+  // A few at a time: one that floods its socket must not keep this thread from the others. What is left comes again.
+  for (int messages = 0; messages < kMessagesAtOnce; ++messages) {
     auto received = peer->socket.receive();
     if (!received) {
       const bool closed = received.error().code == Code::kPeerLost;
@@ -238,13 +246,13 @@ bool ProducerCore::on_message(const PeerPtr& peer, transport::Received received)
 }
 
 void ProducerCore::evict(Peer& peer, Eviction when, std::string reason) {
-  if (std::exchange(peer.going, true)) return;
-  evictions_.fetch_add(1, std::memory_order_relaxed);
+  if (peer.going.exchange(true)) return;
+  if (when != Eviction::kNone) evictions_.fetch_add(1, std::memory_order_relaxed);
   // Not here: the caller holds locks that this takes.
   monitor_->post([weak = weak_from_this(), when, id = peer.id, reason = std::move(reason)] {
     const auto core = weak.lock();
     if (core == nullptr) return;
-    when == Eviction::kAtOnce ? core->remove(id, reason) : core->let_go(id, reason);
+    when == Eviction::kWhenItGoes ? core->let_go(id, reason) : core->remove(id, reason);
   });
 }
 
@@ -257,6 +265,7 @@ void ProducerCore::let_go(ring::ConsumerId id, const std::string& reason) {
     slow = *found;
   }
   writer_->stop_gating(id);
+  slow->socket_watch.set_events(EPOLLIN | EPOLLRDHUP);  // nothing more is sent
   // Only our direction: it learns that we are done with it, and its own close tells us when its last Frame is released.
   slow->socket.finish();
   base::log(base::LogLevel::kWarning, "consumer " + std::to_string(id) + " (" + slow->info.name + ") of " +
@@ -304,6 +313,11 @@ void ProducerCore::tell(const ConsumerInfo& info, bool joined, std::string_view 
 }
 
 void ProducerCore::close() noexcept {
+  // A forked child has a copy of this object, but neither the monitor's thread nor the mappings.
+  if (getpid() != pid_) {
+    static_cast<void>(writer_.release());
+    return;
+  }
   stream_.store(Stream::kClosed, std::memory_order_relaxed);
   {
     const std::lock_guard lock(peers_mutex_);
@@ -317,7 +331,8 @@ void ProducerCore::close() noexcept {
     const std::lock_guard lock(peers_mutex_);
     peers.swap(peers_);
   }
-  const std::int64_t deadline = base::deadline_after(settings_.linger);
+  // The last Loan may end on the monitor's thread, which must not wait.
+  const std::int64_t deadline = monitor_->on_this_thread() ? 0 : base::deadline_after(settings_.linger);
   const auto leave = transport::make_outgoing(wire::encode(wire::Leave{}, 0));
   for (const PeerPtr& peer : peers) {
     if (leave) static_cast<void>(peer->queue.push(*leave));

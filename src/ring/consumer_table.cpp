@@ -73,7 +73,7 @@ std::shared_ptr<ConsumerLink> ConsumerTable::remove(ConsumerId id) {
 void ConsumerTable::replace(std::shared_ptr<ConsumerLink> removed) {
   auto next = std::make_unique<Snapshot>();
   for (const auto& link : links_) next->links[next->count++] = link.get();
-  // SYNC JOIN: met by the load after the fence in finish_publish. A publish that misses this table stored its tag
+  // SYNC JOIN (release side): met by the load after the fence in finish_publish. A publish that misses this table stored its tag
   // before our store, so the joiner's look at the tag before its first sleep finds it; anything weaker loses that wake.
   published_.store(next.get(), std::memory_order_seq_cst);
   base::full_fence();
@@ -94,7 +94,7 @@ std::uint32_t ConsumerTable::finish_publish(bool wake) noexcept {
   if (wake) {
     // SYNC WAKE (producer side): the tag must be visible before we look for sleepers; the consumer stores its ticket
     // and looks at the tag again. Without a full fence on both sides each can miss the other, and the consumer sleeps
-    // on a published frame.
+    // on a published frame. SYNC JOIN (acquire side): the table after the fence, too.
     base::full_fence();
     woken = wake_all(*published_.load(std::memory_order_seq_cst));
   } else {

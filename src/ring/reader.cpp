@@ -74,7 +74,9 @@ bool Reader::ready() const noexcept {
   return seq_diff(tag_seq(tag), cursor_) >= 0;
 }
 
-Result<Reader::Step> Reader::poll(Taken& taken, ControlIn& control) {
+// Everything that a take goes through when nothing is unusual is one function to the compiler (flatten), and what is unusual
+// stays out of it (cold): calls and their spills were a third of a take.
+[[gnu::flatten]] Result<Reader::Step> Reader::poll(Taken& taken, ControlIn& control) {
   // Bounded: a producer that laps us at each step, or only pretends to, must not keep us here.
   for (std::uint32_t tries = 0; tries <= mask_; ++tries) {
     if (latest_) walk_to_latest();
@@ -84,17 +86,17 @@ Result<Reader::Step> Reader::poll(Taken& taken, ControlIn& control) {
     const std::int64_t ahead = seq_diff(tag_seq(tag), cursor_);
     if (ahead < 0) return Step::kEmpty;
     if (ahead > 0 || (tag_flags(tag) & kTagRetired) != 0) {
-      if (auto skipped = skip(ahead > 0); !skipped) return tl::unexpected(skipped.error());
+      if (!skip(ahead > 0)) return tl::unexpected(fault_);
       continue;
     }
-    auto took = take(tag, taken, control);
-    if (!took) return tl::unexpected(took.error());
-    if (*took == Took::kYes) return Step::kTaken;
+    const Took took = take(tag, taken, control);
+    if (took == Took::kYes) return Step::kTaken;
+    if (took == Took::kFault) return tl::unexpected(fault_);
   }
   return Step::kEmpty;
 }
 
-Result<Reader::Took> Reader::take(std::uint64_t tag, Taken& taken, ControlIn& control) {
+Reader::Took Reader::take(std::uint64_t tag, Taken& taken, ControlIn& control) {
   constexpr auto relaxed = std::memory_order_relaxed;
   const Entry& line = entry(cursor_);
   const std::uint64_t size_slot = line.size_slot.load(relaxed);  // T2
@@ -112,9 +114,13 @@ Result<Reader::Took> Reader::take(std::uint64_t tag, Taken& taken, ControlIn& co
   // the RMW of T3 is an acquire of the hold bits only, and says nothing of loads before it.
   base::acquire_fence();
   const bool in_slot = !taken.is_inline && !taken.marker;
-  if (in_slot && (taken.slot >= kMaxSlots || !set_hold(taken.slot))) {  // T3
-    if (line.tag.load(std::memory_order_relaxed) != tag) return Took::kAgain;
-    return broken("slot " + std::to_string(taken.slot) + " of an entry is out of range or held already");
+  if (in_slot) {
+    prefetch(taken.slot);
+    if (taken.slot >= kMaxSlots || !set_hold(taken.slot)) {  // T3
+      if (line.tag.load(std::memory_order_relaxed) != tag) return Took::kAgain;
+      fault("slot", taken.slot, "of an entry is out of range or held already");
+      return Took::kFault;
+    }
   }
   // T4. SYNC HOLD (consumer side): our bit, then the tag again; the producer retires the tag, then looks for bits. An
   // unchanged tag means that the producer will see the bit before it reuses the slot. Anything weaker than seq_cst lets
@@ -123,10 +129,9 @@ Result<Reader::Took> Reader::take(std::uint64_t tag, Taken& taken, ControlIn& co
     if (in_slot) release(taken.slot);
     return Took::kAgain;
   }
-  auto finished = finish_take(size_slot, taken, control);
-  if (!finished) {
+  if (!finish_take(size_slot, taken, control)) {
     if (in_slot) release(taken.slot);
-    return tl::unexpected(finished.error());
+    return Took::kFault;
   }
   // T6. SYNC TAKE (release side): the bit comes before the cursor. SYNC FULL (consumer side): the cursor comes before
   // the look at the flag.
@@ -134,48 +139,71 @@ Result<Reader::Took> Reader::take(std::uint64_t tag, Taken& taken, ControlIn& co
   return Took::kYes;
 }
 
-Result<void> Reader::finish_take(std::uint64_t size_slot, Taken& taken, ControlIn& control) {
+bool Reader::finish_take(std::uint64_t size_slot, Taken& taken, ControlIn& control) {
   const auto ctl = static_cast<std::uint16_t>(size_slot >> 48);
   taken.size = static_cast<std::uint32_t>(size_slot);
   taken.skipped = 0;
   taken.data = taken.record = nullptr;
-  if (ctl != static_cast<std::uint16_t>(applied_)) {  // T5
-    auto applied = control.apply_up_to(ctl);
-    if (!applied) return tl::unexpected(applied.error());
-    applied_ = *applied;
-  }
-  if (taken.marker) return {};
+  if (ctl != static_cast<std::uint16_t>(applied_) && !apply_up_to(ctl, control)) return false;  // T5
+  if (taken.marker) return true;
   const std::uint64_t markers = applied_;  // each numbered message has one
   const std::uint64_t entries = cursor_ - (std::uint64_t{mask_} + 1);
-  if (markers > entries || entries - markers < next_index_) return broken("number of control messages before a frame");
-  if (taken.is_inline && taken.size > kInlineBytes) return broken("size of an inline payload");
-  if (!taken.is_inline) {
-    if (auto located = locate(taken); !located) return located;
+  if (markers > entries || entries - markers < next_index_)
+    return fault("number", markers, "of control messages before a frame");
+  if (taken.is_inline) {
+    if (taken.size > kInlineBytes) return fault("size", taken.size, "of an inline payload");
+  } else if (!locate(taken)) {  // T5b
+    return misplaced(taken);
   }
   taken.index = entries - markers;
   taken.skipped = taken.index - next_index_;
   next_index_ = taken.index + 1;
-  return {};
+  return true;
 }
 
-Result<void> Reader::locate(Taken& taken) {  // T5b
-  Segment* const segment = segment_of(taken.slot);
-  if (segment == nullptr) return broken("slot " + std::to_string(taken.slot) + " belongs to no segment");
-  const SegmentSpec& spec = segment->spec;
-  if (taken.size > spec.slot_size)
-    return broken("size " + std::to_string(taken.size) + " of a frame in a smaller slot");
-  const std::uint32_t i = taken.slot - spec.first_slot;
-  taken.data = segment->mapping.data() + spec.slots_offset + i * spec.slot_stride;
-  taken.record = segment->mapping.data() + std::size_t{i} * spec.record_stride;
-  return {};
+bool Reader::locate(Taken& taken) const noexcept {
+  const Segment* const segment = segment_of(taken.slot);
+  if (segment == nullptr || taken.size > segment->spec.slot_size) return false;
+  const std::uint32_t i = taken.slot - segment->spec.first_slot;
+  taken.data = segment->slots + i * segment->spec.slot_stride;
+  taken.record = segment->mapping.data() + std::size_t{i} * segment->spec.record_stride;
+  return true;
 }
 
-Result<void> Reader::skip(bool overwritten) noexcept {
+void Reader::prefetch(std::uint16_t slot) const noexcept {
+  // The payload's first line is on its way while the hold bit is set, whose locked instruction holds up plain loads.
+  if (segments_.empty() || !segments_.back()->has(slot)) return;
+  const Segment& newest = *segments_.back();
+  __builtin_prefetch(newest.slots + (slot - newest.spec.first_slot) * newest.spec.slot_stride);
+}
+
+[[gnu::noinline, gnu::cold]] bool Reader::apply_up_to(std::uint16_t ctl, ControlIn& control) {
+  auto applied = control.apply_up_to(ctl);
+  if (applied) {
+    applied_ = *applied;
+  } else {
+    fault_ = std::move(applied.error());
+  }
+  return applied.has_value();
+}
+
+[[gnu::noinline, gnu::cold]] bool Reader::misplaced(const Taken& taken) {
+  if (segment_of(taken.slot) == nullptr) return fault("slot", taken.slot, "belongs to no segment");
+  return fault("size", taken.size, "of a frame in a smaller slot");
+}
+
+[[gnu::noinline, gnu::cold]] bool Reader::fault(const char* field, std::uint64_t value, const char* what) {
+  fault_ = broken(std::string(field) + ' ' + std::to_string(value) + ' ' + what).value();
+  return false;
+}
+
+[[gnu::noinline, gnu::cold]] bool Reader::skip(bool overwritten) {
   const std::uint64_t oldest_untrusted = header_->oldest_live.load(std::memory_order_acquire);
-  if (oldest_untrusted > kSeqMask / 2 || (overwritten && oldest_untrusted <= cursor_)) return broken("oldest_live");
+  if (oldest_untrusted > kSeqMask / 2 || (overwritten && oldest_untrusted <= cursor_))
+    return fault("oldest_live", oldest_untrusted, "");
   // An entry is marked before oldest_live moves, so a retired one may still be the oldest: then just the next one.
   advance(std::max(cursor_ + 1, oldest_untrusted));
-  return {};
+  return true;
 }
 
 void Reader::walk_to_latest() noexcept {
@@ -208,7 +236,7 @@ void Reader::wake_waiting_producer() noexcept {
 bool Reader::set_hold(std::uint16_t slot) noexcept {
   const std::uint32_t bit = 1u << (slot % 32);
   if ((page_->holds[slot / 32].fetch_or(bit, std::memory_order_seq_cst) & bit) != 0) return false;
-  users_.fetch_add(1, std::memory_order_relaxed);
+  taken_.store(taken_.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
   is_held_[slot].store(true, std::memory_order_relaxed);
   return true;
 }
@@ -221,7 +249,14 @@ bool Reader::release(std::uint16_t slot) noexcept {
   wake_waiting_producer();
   // Last: held() must never be less than the bits, else several threads that stand here let the taking thread set more of
   // them than it may, and the producer ends the connection. And whoever counts to zero frees the page.
-  return users_.fetch_sub(1, std::memory_order_acq_rel) == 1;
+  return released_.fetch_add(1, std::memory_order_acq_rel) == -1;
+}
+
+bool Reader::leave() noexcept {
+  // While the owner is here `released_` counts up from 0 and never ends at 0; from now on it counts from minus what is
+  // held, and whoever brings it to 0 was the last.
+  const std::int64_t taken = taken_.load(std::memory_order_relaxed);
+  return released_.fetch_sub(taken, std::memory_order_acq_rel) == taken;
 }
 
 // --- segments
@@ -255,6 +290,7 @@ Result<void> Reader::add_segment(const SegmentSpec& spec_untrusted, memory::Mapp
   auto segment = std::make_unique<Segment>();
   segment->spec = spec;
   segment->mapping = std::move(mapping);
+  segment->slots = segment->mapping.data() + spec.slots_offset;
   segments_.push_back(std::move(segment));
   return {};
 }
@@ -279,10 +315,9 @@ bool Reader::is_read(const Segment& segment) const noexcept {
                      [](const auto& held) { return held.load(std::memory_order_acquire); });
 }
 
-Reader::Segment* Reader::segment_of(std::uint16_t slot) noexcept {
+const Reader::Segment* Reader::segment_of(std::uint16_t slot) const noexcept {
   for (auto it = segments_.rbegin(); it != segments_.rend(); ++it) {
-    const SegmentSpec& spec = (*it)->spec;
-    if (!(*it)->retired && slot >= spec.first_slot && slot < spec.first_slot + spec.slot_count) return it->get();
+    if (!(*it)->retired && (*it)->has(slot)) return it->get();
   }
   return nullptr;
 }
@@ -305,23 +340,6 @@ void Reader::sleep(std::uint32_t word, std::int64_t deadline_ns) noexcept {
 void Reader::wake() noexcept {
   page_->wake_word.fetch_add(1, std::memory_order_seq_cst);
   base::futex_wake(page_->wake_word, 1);
-}
-
-// --- statistics
-// ----------------------------------------------------------------------------------------------------------
-
-void Reader::count(std::atomic<std::uint64_t>& counter) noexcept {
-  counter.store(counter.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);  // one writer
-}
-
-void Reader::count_taken(std::uint64_t skipped, bool copied, std::int64_t publish_ns) noexcept {
-  count(page_->taken);
-  if (copied) count(page_->copied);
-  if (skipped != 0)
-    page_->skipped.store(page_->skipped.load(std::memory_order_relaxed) + skipped, std::memory_order_relaxed);
-  if (publish_ns == 0) return;
-  const std::int64_t late = base::monotonic_ns() - publish_ns;
-  measure::record(page_->latency, static_cast<std::uint64_t>(std::max<std::int64_t>(late, 0)));
 }
 
 }  // namespace framelane::ring

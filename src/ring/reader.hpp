@@ -97,11 +97,24 @@ class Reader {
   /// Gives a slot back. Any thread. True when that was the last use of this Reader: the owner is gone, and nothing is held.
   bool release(std::uint16_t slot) noexcept;
   /// The owner takes no more. True when nothing is held.
-  [[nodiscard]] bool leave() noexcept { return users_.fetch_sub(kOwner, std::memory_order_acq_rel) == kOwner; }
-  [[nodiscard]] std::uint32_t held() const noexcept { return users_.load(std::memory_order_acquire) & ~kOwner; }
+  [[nodiscard]] bool leave() noexcept;
+  /// Exact on the taking thread; elsewhere it may be a moment old.
+  [[nodiscard]] std::uint32_t held() const noexcept {
+    // In this order: a release that we see comes after its take, so the difference is never negative.
+    const std::int64_t released = released_.load(std::memory_order_acquire);
+    return static_cast<std::uint32_t>(taken_.load(std::memory_order_relaxed) - released);
+  }
   [[nodiscard]] std::uint32_t max_held() const noexcept { return max_held_; }
 
-  void count_taken(std::uint64_t skipped, bool copied, std::int64_t publish_ns) noexcept;
+  /// One more frame; `publish_ns` 0: it wasn't stamped.
+  void count_taken(std::uint64_t skipped, bool copied, std::int64_t publish_ns) noexcept {
+    count(page_->taken);
+    if (copied) count(page_->copied);
+    if (skipped != 0) count(page_->skipped, skipped);
+    if (publish_ns == 0) return;
+    const std::int64_t late = base::monotonic_ns() - publish_ns;
+    measure::record(page_->latency, static_cast<std::uint64_t>(late > 0 ? late : 0));
+  }
   [[nodiscard]] const ConsumerPage& page() const noexcept { return *page_; }
   [[nodiscard]] std::uint64_t spins() const noexcept { return spins_.load(std::memory_order_relaxed); }
 
@@ -109,26 +122,38 @@ class Reader {
   struct Segment {
     SegmentSpec spec{};
     memory::Mapping mapping;
+    const std::byte* slots = nullptr;
     bool retired = false;
+
+    [[nodiscard]] bool has(std::uint16_t slot) const noexcept {
+      return slot >= spec.first_slot && slot - spec.first_slot < spec.slot_count;
+    }
   };
-  enum class Took : std::uint8_t { kNo, kYes, kAgain };
+  enum class Took : std::uint8_t { kYes, kAgain, kFault };
 
   explicit Reader(ReaderSettings settings);
   [[nodiscard]] const Entry& entry(std::uint64_t seq) const noexcept { return entries_[seq & mask_]; }
-  [[nodiscard]] Result<Took> take(std::uint64_t tag, Taken& taken, ControlIn& control);
-  [[nodiscard]] Result<void> finish_take(std::uint64_t size_slot, Taken& taken, ControlIn& control);
-  [[nodiscard]] Result<void> locate(Taken& taken);
-  [[nodiscard]] Result<void> skip(bool overwritten) noexcept;
+  [[nodiscard]] Took take(std::uint64_t tag, Taken& taken, ControlIn& control);
+  [[nodiscard]] bool finish_take(std::uint64_t size_slot, Taken& taken, ControlIn& control);
+  [[nodiscard]] bool locate(Taken& taken) const noexcept;
+  void prefetch(std::uint16_t slot) const noexcept;
+  // These put what is wrong into fault_, and return false then (the last two always).
+  [[nodiscard]] bool apply_up_to(std::uint16_t ctl, ControlIn& control);
+  [[nodiscard]] bool skip(bool overwritten);
+  bool misplaced(const Taken& taken);
+  bool fault(const char* field, std::uint64_t value, const char* what);
   void walk_to_latest() noexcept;
   void advance(std::uint64_t cursor) noexcept;
   [[nodiscard]] bool set_hold(std::uint16_t slot) noexcept;
   void wake_waiting_producer() noexcept;
   void announce_sleep() noexcept;
   void sleep(std::uint32_t word, std::int64_t deadline_ns) noexcept;
-  [[nodiscard]] Segment* segment_of(std::uint16_t slot) noexcept;
+  [[nodiscard]] const Segment* segment_of(std::uint16_t slot) const noexcept;
   void unmap_retired() noexcept;
   [[nodiscard]] bool is_read(const Segment& segment) const noexcept;
-  static void count(std::atomic<std::uint64_t>& counter) noexcept;
+  static void count(std::atomic<std::uint64_t>& counter, std::uint64_t more = 1) noexcept {  // one writer
+    counter.store(counter.load(std::memory_order_relaxed) + more, std::memory_order_relaxed);
+  }
 
   memory::Mapping ring_;
   memory::Mapping page_mapping_;
@@ -143,10 +168,12 @@ class Reader {
   std::uint64_t applied_ = 0;     // number of the last control message that was applied
   std::uint64_t next_index_ = 0;  // frame expected next
   std::uint32_t ticket_ = 0;
+  Error fault_{};
   Spinner spinner_;
   std::atomic<std::uint64_t> spins_{0};
-  static constexpr std::uint32_t kOwner = 1u << 31;
-  std::atomic<std::uint32_t> users_{kOwner};            // held slots, and the owner
+  // Two counters, so that a take needs no locked instruction for them.
+  std::atomic<std::int64_t> taken_{0};                  // slots held so far; the taking thread's
+  std::atomic<std::int64_t> released_{0};               // slots given back, less taken_ once the owner has left
   std::vector<std::unique_ptr<Segment>> segments_;      // few; searched from the newest
   std::array<std::atomic<bool>, kMaxSlots> is_held_{};  // ours: the bits in the page are the producer's to spoil
 };

@@ -169,7 +169,8 @@ bool Writer::has_frame_room() const noexcept {
          frames - oldest_frames_.load(std::memory_order_relaxed) < burst + settings_.sizes.history + kRetireAhead;
 }
 
-Result<bool> Writer::publish(const Outgoing& frame) {
+// One function to the compiler, with what is unusual kept out of it: see Reader::poll.
+[[gnu::flatten]] Result<bool> Writer::publish(const Outgoing& frame) {
   // A publish that must not call the system leaves a drained segment to the next one that may.
   if (frame.wake ? pool_.changed() : pool_.untold()) {
     if (auto told = announce_segments(); !told) return tl::unexpected(told.error());
@@ -218,10 +219,12 @@ void Writer::write_entry(std::uint16_t flags, const Outgoing& frame, std::uint16
   numbers_[next] = number_;
   slot_of_entry_[seq & mask_] = (flags & (kTagInline | kTagMarker)) == 0 ? slot : kNoSlot;
 
+  const std::int64_t publish_ns = is_frame ? stamp() : 0;
+  // From here to the tag in one go: a consumer that polls this line takes it away between two stores that are far apart.
   Entry& line = entry(seq);
   line.size_slot.store(pack_size_slot(frame.size, slot, static_cast<std::uint16_t>(number_)), relaxed);  // P3
   line.due_ns.store(frame.info->due_ns, relaxed);
-  line.publish_ns.store(is_frame ? stamp() : 0, relaxed);
+  line.publish_ns.store(publish_ns, relaxed);
   if ((flags & kTagInline) != 0) {
     for (std::size_t i = 0; i < std::size(line.inline_words); ++i) {
       std::uint64_t word;
@@ -229,7 +232,7 @@ void Writer::write_entry(std::uint16_t flags, const Outgoing& frame, std::uint16
       line.inline_words[i].store(word, relaxed);
     }
   }
-  // SYNC HEAD: before the tag, so that whoever sees a consumer's cursor behind this entry also sees the head behind it.
+  // SYNC HEAD (release side): before the tag, so that whoever sees a consumer's cursor behind this entry also sees the head behind it.
   // After the tag, a fast consumer would seem to be ahead of the producer and be evicted.
   head_.store(seq + 1, std::memory_order_release);
   table_.begin_publish();
@@ -254,7 +257,7 @@ std::int64_t Writer::stamp() noexcept {
   return now;
 }
 
-Result<bool> Writer::make_room(bool may_block) {
+[[gnu::noinline]] Result<bool> Writer::make_room(bool may_block) {
   Lock lock(mutex_, std::defer_lock);
   if (may_block) {
     lock.lock();
@@ -336,7 +339,7 @@ void Writer::post_marker(const QueueMessage& queue, MarkerKind kind) {
   write_entry(kTagMarker, {.info = &kNoInfo}, 0, true);
 }
 
-Result<void> Writer::announce_segments() {
+[[gnu::noinline]] Result<void> Writer::announce_segments() {
   for (;;) {
     if (auto room = make_marker_room(); !room) return room;
     const Lock lock(mutex_);
@@ -391,7 +394,7 @@ void Writer::sleep_until_moved(ConsumerLink& link, std::uint64_t seen, std::int6
     return link.page->cursor.load(std::memory_order_acquire) != seen || link.gone.load(std::memory_order_acquire) ||
            interrupted_.load(std::memory_order_acquire);
   };
-  if (spinner_.spin(moved, until_ns)) return;
+  if (spinner_.spin(moved, until_ns) || base::monotonic_ns() >= until_ns) return;
   // SYNC FULL (producer side): the flag, then the cursor again; the consumer stores its cursor, then looks at the flag.
   // Both are seq_cst, else each can miss the other and the producer sleeps although there is room.
   link.page->producer_waiting.store(1, std::memory_order_seq_cst);

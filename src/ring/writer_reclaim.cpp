@@ -25,6 +25,7 @@ void Writer::read_cursor(ConsumerLink& link) noexcept {
   // the bit is there for R4 to see. relaxed could show the cursor without the bit, and the slot would be reused under
   // the reader.
   const std::uint64_t cursor_untrusted = link.page->cursor.load(std::memory_order_acquire);
+  // SYNC HEAD (acquire side): after the cursor, so that the head is never older than what the consumer took.
   const std::uint64_t head = head_.load(std::memory_order_acquire);
   if (cursor_untrusted < link.cursor || cursor_untrusted > head) {
     break_protocol(link, "cursor");

@@ -158,6 +158,7 @@ void MonitorCore::set_events(std::uint64_t id, std::uint32_t events) {
   const auto found = entries.find(id);
   if (found == entries.end() || found->second->fd < 0) return;
   found->second->wanted = events;
+  if (events == 0 && !found->second->armed) return;  // the kernel can't keep quiet about a hang-up: leave it disarmed
   arm_locked(id, *found->second, EPOLL_CTL_MOD);
 }
 
@@ -262,7 +263,7 @@ void MonitorCore::after_callback_locked(std::uint64_t id, Entry& entry, std::uin
   if (!entries.contains(id)) return;
   if (entry.fd >= 0) {
     const bool last = (events & kLastEvents) != 0 || (entry.wanted & EPOLLONESHOT) != 0;
-    if (!entry.armed && !last) arm_locked(id, entry, EPOLL_CTL_MOD);
+    if (!entry.armed && !last && entry.wanted != 0) arm_locked(id, entry, EPOLL_CTL_MOD);
   } else if (entry.period_ns > 0) {
     entry.due_ns = base::monotonic_ns() + entry.period_ns;
     timers.emplace(entry.due_ns, id);

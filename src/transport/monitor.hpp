@@ -32,8 +32,9 @@ class Watch {
   Watch& operator=(const Watch&) = delete;
   ~Watch() { reset(); }
 
-  /// Replaces the events waited for (EPOLLIN, EPOLLOUT, ...; 0 = only hang-up), and arms a watch that has fired its
-  /// last event (see Monitor::watch). Never waits. Does nothing for a timer.
+  /// Replaces the events waited for (EPOLLIN, EPOLLOUT, ...) and arms a watch that has fired its last event (see
+  /// Monitor::watch). 0 disarms it, for a callback that can't take more now: at most one hang-up is still told, and set_events()
+  /// tells the rest later. Never waits. Does nothing for a timer.
   void set_events(std::uint32_t events) noexcept;
 
   /// Ends the watch, before the descriptor is closed.

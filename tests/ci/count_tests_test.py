@@ -34,11 +34,11 @@ class CountTests(unittest.TestCase):
         return run.stdout.splitlines()
 
     def test_counts_every_test_of_a_gtest_program(self):
-        self.assertEqual(self.count(("OK", {"stdout": GTEST}))[0], "4 0 1")
+        self.assertEqual(self.count(("OK", {"stdout": GTEST})), ["4 0 1", "   skipped: test 0: Ring.NeedsHugePages"])
 
     def test_counts_failures_and_names_the_program(self):
         lines = self.count(("FAIL", {"stdout": GTEST_FAILED}), ("OK", {}), exit_code=1)
-        self.assertEqual(lines, ["5 2 1", "   fail: test 0"])
+        self.assertEqual(lines[:2], ["5 2 1", "   fail: test 0"])
 
     def test_counts_unittest_programs(self):
         passed = "Ran 9 tests in 0.1s\n\nOK (skipped=2)\n"

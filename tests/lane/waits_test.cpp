@@ -297,8 +297,8 @@ TEST_F(Waits, OneSleepCostsOneWake) {
     publish_frames(producer, 1, 1);
     EXPECT_EQ(waiting.join(), kFine);
   }
-  EXPECT_LE(producer.stats().wakes, consumer.stats().sleeps);
   const std::uint64_t wakes = producer.stats().wakes;
+  EXPECT_LE(wakes, consumer.stats().sleeps);
   publish_frames(producer, 2, 7);
   EXPECT_EQ(producer.stats().wakes, wakes) << "nobody sleeps";
 }

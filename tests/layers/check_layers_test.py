@@ -13,6 +13,11 @@ TABLE = """
 | `base` | results | (nothing) |
 | `ring` | frames | base |
 | `lane` | what applications call | all the above |
+
+| folder | private headers |
+| --- | --- |
+| `src/cli` | base |
+| `examples` | (nothing) |
 """
 
 
@@ -60,6 +65,20 @@ class LayerCheck(unittest.TestCase):
     def test_finds_a_violation_in_a_test(self):
         self.write("tests/ring/deep/writer_test.cpp", '#include "lane/producer_core.hpp"\n')
         self.assert_found("tests/ring/deep/writer_test.cpp:1", "room lane")
+
+    def test_finds_a_private_header_in_an_example(self):
+        self.write("examples/01_hello/hello.cpp", '#include "framelane/lane/producer.hpp"\n#include "lane/core.hpp"\n')
+        self.assert_found("examples/01_hello/hello.cpp:2", "private header of room lane", "none")
+
+    def test_allows_the_command_the_private_headers_of_its_row(self):
+        self.write("src/cli/main.cpp", '#include "base/clock.hpp"\n#include "cli/table.hpp"\n')
+        self.assertEqual(self.errors(), [])
+
+    def test_tells_a_plugin_header_from_a_room_of_the_same_name(self):
+        self.write("src/README.md", TABLE + "| `plugins` | (nothing) |\n")
+        self.write("plugins/lane/slots.hpp", "")
+        self.write("plugins/lane/sink.cpp", '#include "lane/slots.hpp"\n#include "lane/producer_core.hpp"\n')
+        self.assert_found("plugins/lane/sink.cpp:2", "room lane")
 
     def test_finds_a_way_around_by_dots(self):
         self.write("src/base/clock.cpp", '#include "../ring/writer.hpp"\n')

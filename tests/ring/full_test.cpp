@@ -157,8 +157,8 @@ TEST(FullWait, EndsWithInterruptAndGoesOnAfterResume) {
     lane.writer->interrupt();
   });
   static constexpr format::FrameInfo kNoInfo{};
-  const std::byte byte{};
-  const auto frame = Writer::Outgoing{nullptr, &byte, 1, &kNoInfo};
+  const std::byte bytes[kInlineBytes] = {};
+  const auto frame = Writer::Outgoing{nullptr, bytes, 1, &kNoInfo};
   auto result = lane.writer->publish(frame);
   other.join();
   ASSERT_FALSE(result);

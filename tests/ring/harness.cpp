@@ -234,13 +234,13 @@ Result<void> TestConsumer::apply(const Message& message) {
   return fail(Code::kProtocol);
 }
 
-std::optional<Taken> TestConsumer::take_entry() {
-  Taken taken;
+std::optional<Got> TestConsumer::take_entry() {
+  Got taken;
   if (must(reader_->poll(taken, *this)) == Reader::Step::kEmpty) return std::nullopt;
   return taken;
 }
 
-std::optional<Taken> TestConsumer::take() {
+std::optional<Got> TestConsumer::take() {
   for (;;) {
     auto taken = take_entry();
     if (!taken || !taken->marker) return taken;

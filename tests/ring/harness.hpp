@@ -37,6 +37,19 @@ void fill(std::byte* data, std::size_t size, std::uint64_t number) noexcept;
 /// True when every byte is what fill() wrote for `number`.
 [[nodiscard]] bool intact(const std::byte* data, std::size_t size, std::uint64_t number) noexcept;
 
+/// A Taken with a place for an inline payload.
+struct Got : Taken {
+  Got() { inline_words = words.data(); }
+  Got(const Got& other) : Taken(other), words(other.words) { inline_words = words.data(); }
+  Got& operator=(const Got& other) {
+    Taken::operator=(other);
+    words = other.words;
+    inline_words = words.data();
+    return *this;
+  }
+  std::array<std::uint64_t, kInlineBytes / 8> words{};
+};
+
 /// A numbered control message.
 struct Message {
   enum Kind { kEvent, kAddSegment, kRetireSegment };
@@ -115,9 +128,9 @@ class TestConsumer final : public ControlIn {
   [[nodiscard]] Result<std::uint64_t> apply_up_to(std::uint16_t ctl) override;
 
   /// The next frame, passing over markers; empty when there is none.
-  std::optional<Taken> take();
+  std::optional<Got> take();
   /// The next entry, marker or frame.
-  std::optional<Taken> take_entry();
+  std::optional<Got> take_entry();
   /// Takes and releases everything that is there; returns the indexes of the frames.
   std::vector<std::uint64_t> take_all();
 

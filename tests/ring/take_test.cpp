@@ -11,6 +11,7 @@ namespace framelane::ring {
 namespace {
 
 using testing::fill;
+using testing::Got;
 using testing::intact;
 using testing::Lane;
 using testing::must;
@@ -116,7 +117,7 @@ TEST(Take, SaysNothingOfAnEarlierFrameInAMarkerOrAnInlineFrame) {
   ASSERT_TRUE(lane.send_slot());
   lane.send_event(1);
   ASSERT_TRUE(lane.send_inline());
-  Taken taken;
+  Got taken;
   for (int i = 0; i < 2; ++i) ASSERT_EQ(must(consumer.reader().poll(taken, consumer)), Reader::Step::kTaken);
   ASSERT_NE(taken.data, nullptr);
   consumer.reader().release(taken.slot);

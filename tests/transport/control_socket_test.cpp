@@ -323,6 +323,23 @@ TEST(ControlSocket, ShutdownIsSeenByThePeer) {
   EXPECT_EQ(pair.producer.send(numbered(1)).error().code, Code::kPeerLost);
 }
 
+TEST(ControlSocket, WhoHasFinishedStillListens) {
+  Pair pair = connected_pair();
+  ASSERT_EQ(pair.producer.send(numbered(1)), SendOutcome::kSent);
+  pair.producer.finish();
+  EXPECT_EQ(pair.producer.send(numbered(2)).error().code, Code::kPeerLost);
+  const auto received = pair.consumer.receive();
+  ASSERT_TRUE(received && *received);
+  EXPECT_EQ(pair.consumer.receive().error().code, Code::kPeerLost);
+  ASSERT_EQ(pair.consumer.send(numbered(3)), SendOutcome::kSent);
+  const auto answer = pair.producer.receive();
+  ASSERT_TRUE(answer && *answer);
+  EXPECT_EQ(number_in(**answer), 3u);
+  EXPECT_FALSE((*pair.producer.receive()).has_value());
+  { const ControlSocket gone = std::move(pair.consumer); }
+  EXPECT_EQ(pair.producer.receive().error().code, Code::kPeerLost);
+}
+
 TEST(ControlSocket, WaitsForAMessageUntilTheDeadline) {
   Pair pair = connected_pair();
   const std::int64_t deadline = base::deadline_after(std::chrono::milliseconds(30));

@@ -112,6 +112,29 @@ TEST(Monitor, AHangUpIsToldOnce) {
   EXPECT_EQ(calls, 2);
 }
 
+TEST(Monitor, ACallbackThatCanTakeNoMoreIsLeftAloneAlsoAfterAHangUp) {
+  Pair pair = connected_pair();
+  std::atomic<int> calls{0};
+  Watch watch;
+  auto watched = monitor().watch(pair.producer.fd(), 0, [&](std::uint32_t) {
+    ++calls;
+    watch.set_events(0);
+  });
+  ASSERT_TRUE(watched.has_value());
+  watch = std::move(*watched);
+  watch.set_events(EPOLLIN);
+  ASSERT_EQ(pair.consumer.send(wire::encode(wire::Leave{}, 0)), SendOutcome::kSent);
+  EXPECT_TRUE(eventually([&] { return calls == 1; }));
+  { const ControlSocket gone = std::move(pair.consumer); }
+  let_things_happen();
+  EXPECT_EQ(calls, 1);
+  watch.set_events(EPOLLIN);
+  EXPECT_TRUE(eventually([&] { return calls == 2; }));
+  let_things_happen();
+  EXPECT_EQ(calls, 2);
+  watch.reset();
+}
+
 TEST(Monitor, OneShotEventsAreToldOnce) {
   const Event event;
   std::atomic<int> calls{0};

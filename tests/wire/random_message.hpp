@@ -61,7 +61,7 @@ class RandomMessages {
 
   format::Event event() {
     format::Event made;
-    made.type = static_cast<format::EventType>(1 + below(7));
+    made.type = static_cast<format::EventType>(1 + below(static_cast<std::size_t>(format::EventType::kState)));
     made.number = word();
     made.group = word();
     made.text = any_text();

@@ -81,6 +81,7 @@ enum class Wake {
 /// Threads:   publish(), send() and end_of_stream() from one thread at a time; loans may be taken, filled and discarded
 /// on
 ///            any thread; interrupt(), resume(), stats() and wake_consumers() from any thread.
+/// Processes: not inherited by fork: in a child only destroying the Producer is allowed, and Loans must not be touched.
 /// Real time: loan and publish make no allocation and no system call while the consumers keep up and are awake.
 ///            try_loan() and publish(..., Wake::kLater) with leaky other than kNo never wait.
 /// Units:     times are ns; sizes are bytes.
