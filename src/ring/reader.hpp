@@ -76,6 +76,12 @@ class Reader {
   /// True when the next entry is there. Cheap; any result may be old at once.
   [[nodiscard]] bool ready() const noexcept;
 
+  /// Waits for a microsecond or two at most, without a look at the clock. True when the next entry is there.
+  [[nodiscard]] bool spin_briefly() noexcept {
+    if (!spinner_.spin_briefly([this] { return ready(); })) return false;
+    count(spins_);
+    return true;
+  }
   /// Waits until the next entry may be there, `stop()` is true, or the deadline has come: spins, then sleeps. Bounded
   /// by 200 ms.
   template <class Stop>
