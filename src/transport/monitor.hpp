@@ -33,8 +33,8 @@ class Watch {
   ~Watch() { reset(); }
 
   /// Replaces the events waited for (EPOLLIN, EPOLLOUT, ...) and arms a watch that has fired its last event (see
-  /// Monitor::watch). 0 disarms it, for a callback that can't take more now: at most one hang-up is still told, and set_events()
-  /// tells the rest later. Never waits. Does nothing for a timer.
+  /// Monitor::watch). 0 disarms it, for a callback that can't take more now: at most one hang-up is still told, and
+  /// set_events() tells the rest later. Never waits. Does nothing for a timer.
   void set_events(std::uint32_t events) noexcept;
 
   /// Ends the watch, before the descriptor is closed.
