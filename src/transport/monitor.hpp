@@ -21,8 +21,8 @@ struct MonitorCore;
 /// it returns).
 ///
 /// Threads: one object from one thread at a time, but set_events() from any thread at any time. Don't destroy it while
-/// holding
-///          a lock that its callback takes. In a forked child it is dead: nothing it does there reaches the parent.
+///          holding a lock that its callback takes. In a forked child it is dead: nothing it does there reaches the
+///          parent.
 class Watch {
  public:
   Watch() noexcept = default;
