@@ -100,7 +100,8 @@ class Reader {
   [[nodiscard]] Result<void> add_segment(const SegmentSpec& spec_untrusted, memory::Mapping mapping);
   [[nodiscard]] Result<void> retire_segment(std::uint32_t id);
 
-  /// Gives a slot back. Any thread. True when that was the last use of this Reader: the owner is gone, and nothing is held.
+  /// Gives a slot back. Any thread. True when that was the last use of this Reader: the owner is gone, and nothing is
+  /// held.
   bool release(std::uint16_t slot) noexcept;
   /// The owner takes no more. True when nothing is held.
   [[nodiscard]] bool leave() noexcept;
