@@ -81,6 +81,7 @@ ProducerCore::~ProducerCore() { close(); }
 Result<Loan> ProducerCore::loan(std::size_t size) {
   Result<Loan> loan(tl::in_place);  // the one variable that is returned: see Consumer::take
   if (size <= ring::kInlineBytes) {
+    writer_->prepare();  // a small payload is written in no time, so its publish is near
     loan->capacity_ = ring::kInlineBytes;
   } else if (auto slot = slot_for(size)) {
     fill(*loan, *slot);
@@ -147,6 +148,7 @@ Result<void> ProducerCore::move_to_slot(Loan& loan, std::size_t size) {
 
 Result<Published> ProducerCore::publish(Loan& loan, std::size_t size, const format::FrameInfo& info, Wake wake,
                                         bool keep) {
+  if (loan.data_ == nullptr) writer_->prepare();
   if (!loan) return fail(Code::kInvalidArgument, "the loan is empty: it was published or discarded already");
   if (size > loan.capacity()) {
     return fail(Code::kInvalidArgument, "a frame of " + std::to_string(size) + " bytes in a loan of " +

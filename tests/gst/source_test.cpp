@@ -395,7 +395,11 @@ struct Resources {
   std::size_t fds = 0;
   std::size_t lane_mappings = 0;
   std::size_t threads = 0;
-  friend bool operator==(const Resources&, const Resources&) = default;
+
+  // GLib keeps idle threads for a while, so there may be fewer than at first.
+  bool at_most(const Resources& other) const {
+    return fds <= other.fds && lane_mappings <= other.lane_mappings && threads <= other.threads;
+  }
 };
 
 Resources resources() {
@@ -427,7 +431,7 @@ TEST_F(LaneSrcTest, FiftyRunsLeakNothing) {
   for (int i = 0; i < 3; ++i) one_run();
   const Resources before = resources();
   for (int i = 0; i < 25; ++i) one_run();
-  EXPECT_TRUE(comes([&] { return resources() == before; }))  // GStreamer's idle threads end a little later
+  EXPECT_TRUE(comes([&] { return resources().at_most(before); }))
       << resources().fds << "/" << before.fds << " fds, " << resources().lane_mappings << "/" << before.lane_mappings
       << " mappings, " << resources().threads << "/" << before.threads << " threads";
 }

@@ -333,6 +333,7 @@ const RoleOf kFewFiles("few-files", [](Channel& parent, const Arguments&) {
 });
 
 TEST_F(BadInput, TooManyOpenFiles) {
+  if (kSanitized) GTEST_SKIP() << "the sanitizer of vtables needs a pipe to look at one, and else calls it broken";
   Child child("few-files");
   std::string text = child.receive();
   EXPECT_NE(text.find("oo many open files"), std::string::npos) << text;

@@ -78,12 +78,14 @@ void produce_all(Producer& producer, std::uint32_t seed, std::chrono::steady_clo
   std::mt19937 random(seed);
   std::uint64_t frame = 0;
   std::vector<Loan> loans;
+  auto next_event = std::chrono::steady_clock::now();
   while (std::chrono::steady_clock::now() < until) {
-    if (random() % 50 == 0) {
-      ASSERT_TRUE(ok(producer.send(event(format::EventType::kCustom, "custom"))));
-    }
-    if (random() % 500 == 0) {
-      ASSERT_TRUE(ok(producer.set_caps("caps-" + std::to_string(frame))));
+    // One event a ms: a consumer that is thousands of events behind would rightly be disconnected.
+    const auto now = std::chrono::steady_clock::now();
+    if (now >= next_event) {
+      next_event = now + 1ms;
+      ASSERT_TRUE(ok(random() % 10 == 0 ? producer.set_caps("caps-" + std::to_string(frame))
+                                        : producer.send(event(format::EventType::kCustom, "custom"))));
     }
     if (random() % 200 == 0) static_cast<void>(producer.stats());
     const std::size_t most = random() % 1000 == 0 ? 200'000 : random() % 3 == 0 ? 32 : 3000;

@@ -224,7 +224,7 @@ TEST_F(LyingProducer, OfASizeBeyondTheSlotIsRefused) {
 TEST_F(LyingProducer, OfASizeBeyondTheEntryIsRefused) {
   join();
   publish(kEntries, kTagInline, 33, 0);
-  expect_refused("inline payload");
+  expect_refused("of an inline payload");
 }
 
 TEST_F(LyingProducer, ThatReusesASlotInFrontOfItsReaderIsCaught) {
@@ -236,7 +236,7 @@ TEST_F(LyingProducer, ThatReusesASlotInFrontOfItsReaderIsCaught) {
   const auto polled = reader_->poll(taken, *this);
   ASSERT_FALSE(polled);
   EXPECT_NE(polled.error().text.find("slot"), std::string::npos) << polled.error().text;
-  EXPECT_NE(polled.error().text.find("3"), std::string::npos) << polled.error().text;
+  EXPECT_NE(polled.error().text.find("slot 3"), std::string::npos) << polled.error().text;
   EXPECT_EQ(reader_->held(), 1u) << "the first hold is still ours";
 }
 
