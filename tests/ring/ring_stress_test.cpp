@@ -484,7 +484,7 @@ void one_round(const Kind& kind, std::uint64_t seed, std::chrono::nanoseconds le
   EXPECT_EQ(free, all) << "seed " << seed;
   lane.writer->inspect([](const auto& links, const SlotPool& pool, std::uint32_t) {
     EXPECT_EQ(links.size(), 0u);
-    EXPECT_EQ(pool.segments().size(), 1u);
+    EXPECT_LE(pool.segments().size(), 1u);
   });
   const WriterCounters counters = lane.counters();
   EXPECT_EQ(counters.published, producer.sent());
