@@ -333,8 +333,8 @@ void ProducerCore::close() noexcept {
   const auto leave = transport::make_outgoing(wire::encode(wire::Leave{}, 0));
   for (const PeerPtr& peer : peers) {
     if (leave) static_cast<void>(peer->queue.push(*leave));
-    static_cast<void>(
-        peer->queue.drain(peer->socket, deadline));  // what can't be sent until then is lost with the consumer
+    // What can't be sent until then is lost with the consumer.
+    static_cast<void>(peer->queue.drain(peer->socket, deadline));
     peer->socket_watch.reset();
     peer->death_watch.reset();
     writer_->remove_consumer(peer->id);
