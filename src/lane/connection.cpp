@@ -79,7 +79,6 @@ Connection::Connection(transport::ControlSocket socket, const wire::Welcome& wel
       events_(welcome.sticky.begin(), welcome.sticky.end()) {}
 
 // --- the monitor's side
-// --------------------------------------------------------------------------------------------------
 
 Result<void> Connection::watch() {
   auto monitor = transport::Monitor::instance();
@@ -171,7 +170,6 @@ void Connection::leave() noexcept {
 }
 
 // --- control messages, on the taking thread
-// ------------------------------------------------------------------------------
 
 Result<std::uint64_t> Connection::apply_up_to(std::uint16_t ctl) {
   const std::int64_t deadline = base::monotonic_ns() + kControlWaitNs;
@@ -241,7 +239,6 @@ Result<void> Connection::apply_segment(const wire::AddSegment& message, std::vec
 }
 
 // --- frames
-// --------------------------------------------------------------------------------------------------------------
 
 [[gnu::flatten]] Result<Connection::Step> Connection::poll(Frame& frame) {
   if (frame) frame.release();

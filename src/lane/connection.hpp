@@ -48,9 +48,9 @@ class Connection final : public ring::ControlIn {
     if (reader_->release(slot)) delete this;
   }
 
-  /// Takes the next entry: a Frame, or nothing after an event went to events(). Errors: kProtocol, kPeerLost,
-  /// kInterrupted.
   enum class Step : std::uint8_t { kNothing, kFrame, kMarker };
+  /// Takes the next entry, if it is there. The events that stand before it go to events().
+  /// Errors: kProtocol, kPeerLost, kInterrupted, kTooLarge (a new segment beyond max_frame_size), kNoMemory.
   [[nodiscard]] Result<Step> poll(Frame& frame);
   /// Events that stand before the frame or marker of the last poll(), and at first the sticky ones. The caller takes
   /// them out.

@@ -98,7 +98,6 @@ ConsumerCore::ConsumerCore(ConsumerSettings settings, std::string descriptor, st
 ConsumerCore::~ConsumerCore() { close(); }
 
 // --- connect
-// -------------------------------------------------------------------------------------------------------------
 
 Result<void> ConsumerCore::connect(std::int64_t deadline_ns) {
   while (connection_ == nullptr) {
@@ -249,7 +248,6 @@ void ConsumerCore::pause(std::int64_t until_ns, int fd) noexcept {
 }
 
 // --- take
-// ----------------------------------------------------------------------------------------------------------------
 
 bool ConsumerCore::plain() const noexcept {
   return connection_ != nullptr && !interrupted() && !ended_ && !stash_ && connection_->events().empty();
@@ -378,7 +376,6 @@ void ConsumerCore::drop_connection() noexcept {
 }
 
 // --- any thread
-// ----------------------------------------------------------------------------------------------------------
 
 void ConsumerCore::interrupt() noexcept {
   interrupted_.store(true, std::memory_order_seq_cst);

@@ -76,7 +76,6 @@ ProducerCore::ProducerCore(ProducerSettings settings, std::string descriptor)
 ProducerCore::~ProducerCore() { close(); }
 
 // --- frames
-// --------------------------------------------------------------------------------------------------------------
 
 Result<Loan> ProducerCore::loan(std::size_t size) {
   Result<Loan> loan(tl::in_place);  // the one variable that is returned: see Consumer::take
@@ -195,7 +194,6 @@ Result<Published> ProducerCore::publish_copy(std::span<const std::byte> bytes, c
 }
 
 // --- events
-// --------------------------------------------------------------------------------------------------------------
 
 Result<void> ProducerCore::send(const format::Event& event) {
   if (auto fine = wire::check_event(event); !fine) return fine;
@@ -244,7 +242,6 @@ Result<void> ProducerCore::apply_burst_time(const std::string& caps) {
 }
 
 // --- waits
-// ---------------------------------------------------------------------------------------------------------------
 
 Result<void> ProducerCore::wait_for_consumers(std::uint32_t count, std::int64_t deadline_ns) {
   for (;;) {

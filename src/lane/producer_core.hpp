@@ -25,8 +25,8 @@ namespace framelane::lane {
 
 /// What a Producer is made of: the ring's Writer, the control server, and a connection for each consumer.
 ///
-/// Threads: as Producer; consumers come and go on the monitor's thread. Locks, in this order: the Writer's mutex, then
-/// peers_mutex_.
+/// Threads: as Producer; consumers come and go on the monitor's thread. Locks, in this order: loans_mutex_, the
+///          Writer's mutex, peers_mutex_.
 class ProducerCore final : public ring::ControlOut,
                            public transport::HelloHandler,
                            public std::enable_shared_from_this<ProducerCore> {

@@ -22,7 +22,6 @@ constexpr int kMessagesAtOnce = 16;
 }  // namespace
 
 // --- messages
-// ------------------------------------------------------------------------------------------------------------
 
 void ProducerCore::Peer::want_writable(bool writable) noexcept {
   socket_watch.set_events(writable ? EPOLLIN | EPOLLRDHUP | EPOLLOUT : EPOLLIN | EPOLLRDHUP);
@@ -93,7 +92,6 @@ void ProducerCore::broke_protocol(ring::ConsumerId id, std::string_view field) {
 }
 
 // --- joining
-// -------------------------------------------------------------------------------------------------------------
 
 void ProducerCore::on_hello(transport::ControlSocket&& socket, const wire::Hello& hello,
                             const transport::PeerCredentials& peer) {
@@ -211,7 +209,6 @@ Result<transport::OutgoingPtr> ProducerCore::welcome_for(const wire::Hello& hell
 }
 
 // --- leaving
-// -------------------------------------------------------------------------------------------------------------
 
 void ProducerCore::on_peer(const PeerPtr& peer, std::uint32_t events) {
   if ((events & EPOLLOUT) != 0 && !peer->going && !peer->queue.flush(peer->socket)) {
@@ -336,8 +333,8 @@ void ProducerCore::close() noexcept {
   const auto leave = transport::make_outgoing(wire::encode(wire::Leave{}, 0));
   for (const PeerPtr& peer : peers) {
     if (leave) static_cast<void>(peer->queue.push(*leave));
-    static_cast<void>(
-        peer->queue.drain(peer->socket, deadline));  // what can't be sent until then is lost with the consumer
+    // What can't be sent until then is lost with the consumer.
+    static_cast<void>(peer->queue.drain(peer->socket, deadline));
     peer->socket_watch.reset();
     peer->death_watch.reset();
     writer_->remove_consumer(peer->id);
@@ -349,7 +346,6 @@ void ProducerCore::close() noexcept {
 }
 
 // --- statistics
-// ----------------------------------------------------------------------------------------------------------
 
 ProducerStats ProducerCore::stats() const {
   constexpr auto relaxed = std::memory_order_relaxed;

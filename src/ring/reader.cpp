@@ -65,7 +65,6 @@ Reader::Reader(ReaderSettings settings)
 Reader::~Reader() = default;
 
 // --- take
-// ----------------------------------------------------------------------------------------------------------------
 
 bool Reader::ready() const noexcept {
   // seq_cst: between announce_sleep() and the sleep this load must not move before the ticket's store. On x86 it costs
@@ -231,7 +230,6 @@ void Reader::wake_waiting_producer() noexcept {
 }
 
 // --- holds
-// ---------------------------------------------------------------------------------------------------------------
 
 bool Reader::set_hold(std::uint16_t slot) noexcept {
   const std::uint32_t bit = 1u << (slot % 32);
@@ -260,7 +258,6 @@ bool Reader::leave() noexcept {
 }
 
 // --- segments
-// ------------------------------------------------------------------------------------------------------------
 
 Result<void> Reader::add_segment(const SegmentSpec& spec_untrusted, memory::Mapping mapping) {
   const SegmentSpec& spec = spec_untrusted;
@@ -323,7 +320,6 @@ const Reader::Segment* Reader::segment_of(std::uint16_t slot) const noexcept {
 }
 
 // --- sleep and wake
-// ------------------------------------------------------------------------------------------------------
 
 void Reader::announce_sleep() noexcept {
   if (++ticket_ == 0) ++ticket_;  // 0 means awake

@@ -15,7 +15,7 @@ enum class SpinKind : std::uint8_t { kAdaptive, kBusy, kOff };
 ///
 /// Threads: one waiting thread.
 /// Source:  the free part is the ski-rental bound: a spin as long as a sleep and wake cost is at most twice the best
-/// choice.
+///          choice.
 class Spinner {
  public:
   Spinner(SpinKind kind, double budget) noexcept

@@ -72,7 +72,6 @@ Writer::Writer(WriterSettings settings, memory::SealedMemory memory, ControlOut&
 }
 
 // --- slots
-// ---------------------------------------------------------------------------------------------------------------
 
 Result<void> Writer::reserve(std::uint64_t slot_size) {
   const Lock lock(mutex_);
@@ -149,7 +148,6 @@ Result<void> Writer::set_burst(std::uint32_t burst) {
 }
 
 // --- publish
-// -------------------------------------------------------------------------------------------------------------
 
 bool Writer::has_entry_room() const noexcept {
   // An entry is retired 8 publishes before it is overwritten: a tag stored last isn't enough, a slow reader's copy
@@ -297,7 +295,6 @@ std::int64_t Writer::stamp() noexcept {
 }
 
 // --- markers
-// -------------------------------------------------------------------------------------------------------------
 
 Result<void> Writer::make_marker_room() {
   if (has_entry_room()) return {};
@@ -364,7 +361,6 @@ void Writer::post_marker(const QueueMessage& queue, MarkerKind kind) {
 }
 
 // --- waits
-// ---------------------------------------------------------------------------------------------------------------
 
 Writer::WaitEnd Writer::wait_for_slowest(Lock& lock, std::int64_t deadline_ns, bool may_demote) {
   const std::shared_ptr<ConsumerLink> link = slowest();

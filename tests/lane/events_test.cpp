@@ -124,7 +124,6 @@ TEST_F(Events, WithoutAFrameBehindThemTryTakeIsEmpty) {
 }
 
 // --- late joiners
-// --------------------------------------------------------------------------------------------------------
 
 TEST_F(Events, ALateJoinerIsToldTheStateAsOfItsFirstFrame) {
   Producer producer = produce();
@@ -213,7 +212,6 @@ TEST_F(Events, WithoutHistoryAJoinerStartsAtTheNextFrame) {
 }
 
 // --- end of stream
-// -------------------------------------------------------------------------------------------------------
 
 TEST_F(Events, TheEndIsReportedAgainAndAgain) {
   Producer producer = produce();

@@ -219,7 +219,6 @@ TEST_F(Life, BothSidesMayCloseAtTheSameMoment) {
 }
 
 // --- leaks
-// ---------------------------------------------------------------------------------------------------------------
 
 std::size_t entries(const char* directory) {
   std::size_t count = 0;
