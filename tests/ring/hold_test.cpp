@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT
 // Holds: a slot that a consumer reads is never written, and comes back when the consumer releases it, leaves or dies.
 #include <algorithm>
+#include <atomic>
+#include <bit>
 #include <thread>
 #include <tuple>
 
@@ -24,6 +26,12 @@ void flush_slots(Lane& lane, TestConsumer* gating = nullptr) {
     ASSERT_TRUE(lane.send_inline());
     if (gating != nullptr) gating->take_all();
   }
+}
+
+std::uint32_t bits(TestConsumer& consumer) {
+  std::uint32_t count = 0;
+  for (const auto& word : consumer.page().holds) count += static_cast<std::uint32_t>(std::popcount(word.load()));
+  return count;
 }
 
 TEST(Hold, OutlivesThousandsOfFramesInAnyOrder) {
@@ -202,6 +210,52 @@ TEST(Hold, CountsBitsOfDifferentWords) {
   EXPECT_TRUE(link->holds(31));
   EXPECT_TRUE(link->holds(4095));
   EXPECT_FALSE(link->holds(33));
+}
+
+TEST(Hold, CountsUntilItsBitIsClear) {
+  Lane lane({.sizes = {.max_held = 16}});
+  TestConsumer consumer(lane, {.max_held = 16});
+  for (int round = 0; round < 50; ++round) {
+    std::vector<std::uint16_t> held;
+    for (int i = 0; i < 16; ++i) {
+      ASSERT_TRUE(lane.send_slot());
+      held.push_back(consumer.take()->slot);
+    }
+    std::thread releaser([&] {
+      for (const std::uint16_t slot : held) consumer.reader().release(slot);
+    });
+    // Both only fall, so bits that are read later must not be more.
+    bool honest = true;
+    for (std::uint32_t count = 16; count != 0;) {
+      count = consumer.reader().held();
+      honest = honest && bits(consumer) <= count;
+    }
+    releaser.join();
+    ASSERT_TRUE(honest) << "a bit was set that held() didn't count";
+  }
+}
+
+// The producer can't read all hold words at one moment. What it adds up must have been set together all the same.
+TEST(Hold, BitsOfDifferentMomentsAreNotAddedUp) {
+  Lane lane({});
+  TestConsumer consumer(lane, {.max_held = 2});
+  const auto link = lane.link(consumer.id());
+  ConsumerPage& page = consumer.page();
+  for (int pass = 0; pass < 20; ++pass) {
+    // Takes and releases 4096 slots, one after the other, three at any moment.
+    std::atomic<bool> done{false};
+    std::thread reader([&] {
+      for (std::uint32_t slot = 0; slot < kMaxSlots + 2; ++slot) {
+        if (slot >= 2) page.holds[(slot - 2) / 32].fetch_and(~(1u << (slot - 2) % 32));
+        if (slot < kMaxSlots) page.holds[slot / 32].fetch_or(1u << slot % 32);
+      }
+      done = true;
+    });
+    bool evicted = false;
+    while (!done) evicted = evicted || link->holds_too_many();
+    reader.join();
+    ASSERT_FALSE(evicted);
+  }
 }
 
 // --- slots on loan
