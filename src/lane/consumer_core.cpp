@@ -207,7 +207,6 @@ Result<bool> ConsumerCore::welcomed(transport::Received received) {
   caps_.clear();  // the next producer may say none
   const std::lock_guard lock(mutex_);
   connection_ = *connection;
-  connection_->set_interrupted(interrupted());
   ++totals_->connections;
   base::log(base::LogLevel::kInfo, "connected to " + descriptor_ + " by shm (same host, descriptors passed)");
   return true;
@@ -378,25 +377,23 @@ void ConsumerCore::drop_connection() noexcept {
 // --- any thread
 
 void ConsumerCore::interrupt() noexcept {
+  const std::lock_guard lock(mutex_);  // flag and descriptor change together, or one of them would stay behind
   interrupted_.store(true, std::memory_order_seq_cst);
   eventfd_write(interrupt_fd_.get(), 1);
-  const std::lock_guard lock(mutex_);
-  if (connection_ == nullptr) return;
-  connection_->set_interrupted(true);
-  connection_->wake();
+  if (connection_ != nullptr) connection_->wake();
 }
 
 void ConsumerCore::resume() noexcept {
-  eventfd_t count = 0;
-  eventfd_read(interrupt_fd_.get(), &count);
   const std::lock_guard lock(mutex_);
   interrupted_.store(false, std::memory_order_seq_cst);
-  if (connection_ != nullptr) connection_->set_interrupted(false);
+  eventfd_t count = 0;
+  eventfd_read(interrupt_fd_.get(), &count);
 }
 
 void ConsumerCore::close() noexcept {
   if (getpid() != pid_) {  // a forked child's copy: the mappings are not there, and the connection is the parent's
     connection_ = nullptr;
+    static_cast<void>(new Frame(std::move(stash_)));  // never released: its page isn't mapped here
     return;
   }
   handshake_.reset();

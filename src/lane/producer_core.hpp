@@ -99,7 +99,7 @@ class ProducerCore final : public ring::ControlOut,
   // frames
   [[nodiscard]] Result<ring::SlotRef> slot_for(std::size_t size);
   void fill(Loan& loan, const ring::SlotRef& slot);
-  [[nodiscard]] Result<void> move_to_slot(Loan& loan, std::size_t size);
+  [[nodiscard]] Result<void> move_to_slot(Loan& loan, std::size_t size, Wake wake);
   [[nodiscard]] tl::unexpected<Error> no_stream() const;
   [[nodiscard]] Result<void> apply_burst_time(const std::string& caps);
 

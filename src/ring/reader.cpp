@@ -233,6 +233,8 @@ void Reader::wake_waiting_producer() noexcept {
 
 bool Reader::set_hold(std::uint16_t slot) noexcept {
   const std::uint32_t bit = 1u << (slot % 32);
+  // Our own note first: the bit is in memory that the producer can write, too.
+  if (is_held_[slot].load(std::memory_order_acquire)) return false;
   if ((page_->holds[slot / 32].fetch_or(bit, std::memory_order_seq_cst) & bit) != 0) return false;
   taken_.store(taken_.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
   is_held_[slot].store(true, std::memory_order_relaxed);
