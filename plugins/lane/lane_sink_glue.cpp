@@ -70,8 +70,9 @@ void base_instance_init(GTypeInstance* instance, gpointer klass) {
   GstBaseSink* const sink = GST_BASE_SINK(instance);
   reinterpret_cast<SinkInstance*>(instance)->impl = new LaneSink(sink, &static_cast<SinkClass*>(klass)->shm_only);
   gst_base_sink_set_sync(sink, FALSE);
-  // async stays true. With async=false a bin that changes state again while it starts (decodebin does) forgets that it was
-  // PLAYING, and the end of a short file is never posted: filesrc ! decodebin ! fakesink async=false hangs the same way.
+  // async stays true. With async=false a bin that changes state again while it starts (decodebin does) forgets that it
+  // was PLAYING, and the end of a short file is never posted: filesrc ! decodebin ! fakesink async=false hangs the same
+  // way.
   gst_base_sink_set_last_sample_enabled(sink, FALSE);  // it would pin a slot
   gst_base_sink_set_processing_deadline(sink, 0);
   gst_base_sink_set_drop_out_of_segment(sink, FALSE);  // a decoder behind the lane needs them

@@ -15,8 +15,7 @@ namespace framelane::gst {
 /// GObjects of it.
 ///
 /// Threads: properties from any; state changes from the application's; create() to decide_allocation() from the
-/// streaming
-///          thread.
+///          streaming thread.
 class LaneSrc {
  public:
   using Settings = SrcSettings;

@@ -56,6 +56,7 @@ class Connection final : public ring::ControlIn {
   /// them out.
   [[nodiscard]] std::deque<format::Event>& events() noexcept { return events_; }
 
+  [[nodiscard]] bool spin_briefly() noexcept { return reader_->spin_briefly(); }
   template <class Stop>
   void wait(Stop&& stop, std::int64_t deadline_ns) noexcept {
     reader_->wait([&] { return lost_.load(std::memory_order_acquire) || stop(); }, deadline_ns);

@@ -74,8 +74,8 @@ bool Reader::ready() const noexcept {
   return seq_diff(tag_seq(tag), cursor_) >= 0;
 }
 
-// Everything that a take goes through when nothing is unusual is one function to the compiler (flatten), and what is unusual
-// stays out of it (cold): calls and their spills were a third of a take.
+// Everything that a take goes through when nothing is unusual is one function to the compiler (flatten), and what is
+// unusual stays out of it (cold): calls and their spills were a third of a take.
 [[gnu::flatten]] Result<Reader::Step> Reader::poll(Taken& taken, ControlIn& control) {
   // Bounded: a producer that laps us at each step, or only pretends to, must not keep us here.
   for (std::uint32_t tries = 0; tries <= mask_; ++tries) {
@@ -247,8 +247,8 @@ bool Reader::release(std::uint16_t slot) noexcept {
   // let the producer scribble on a frame that is still being read.
   page_->holds[slot / 32].fetch_and(~(1u << (slot % 32)), std::memory_order_seq_cst);
   wake_waiting_producer();
-  // Last: held() must never be less than the bits, else several threads that stand here let the taking thread set more of
-  // them than it may, and the producer ends the connection. And whoever counts to zero frees the page.
+  // Last: held() must never be less than the bits, else several threads that stand here let the taking thread set more
+  // of them than it may, and the producer ends the connection. And whoever counts to zero frees the page.
   return released_.fetch_add(1, std::memory_order_acq_rel) == -1;
 }
 

@@ -76,6 +76,12 @@ class Reader {
   /// True when the next entry is there. Cheap; any result may be old at once.
   [[nodiscard]] bool ready() const noexcept;
 
+  /// Waits for a microsecond or two at most, without a look at the clock. True when the next entry is there.
+  [[nodiscard]] bool spin_briefly() noexcept {
+    if (!spinner_.spin_briefly([this] { return ready(); })) return false;
+    count(spins_);
+    return true;
+  }
   /// Waits until the next entry may be there, `stop()` is true, or the deadline has come: spins, then sleeps. Bounded
   /// by 200 ms.
   template <class Stop>
@@ -94,7 +100,8 @@ class Reader {
   [[nodiscard]] Result<void> add_segment(const SegmentSpec& spec_untrusted, memory::Mapping mapping);
   [[nodiscard]] Result<void> retire_segment(std::uint32_t id);
 
-  /// Gives a slot back. Any thread. True when that was the last use of this Reader: the owner is gone, and nothing is held.
+  /// Gives a slot back. Any thread. True when that was the last use of this Reader: the owner is gone, and nothing is
+  /// held.
   bool release(std::uint16_t slot) noexcept;
   /// The owner takes no more. True when nothing is held.
   [[nodiscard]] bool leave() noexcept;

@@ -21,6 +21,17 @@ class Spinner {
   Spinner(SpinKind kind, double budget) noexcept
       : kind_(base::online_cpus() > 1 ? kind : SpinKind::kOff), budget_(std::clamp(budget, 0.0, 1.0)) {}
 
+  /// A spin too short to read the clock for, a microsecond or two. Returns whether it is ready.
+  template <class Ready>
+  bool spin_briefly(Ready&& ready) const noexcept {
+    if (kind_ == SpinKind::kOff) return ready();
+    for (std::uint32_t turn = 0; turn < kTurnsPerLook; ++turn) {
+      if (ready()) return true;
+      base::cpu_relax();
+    }
+    return ready();
+  }
+
   /// Spins until `ready()` or until the time is used up; returns whether it is ready. `deadline_ns` is CLOCK_MONOTONIC.
   template <class Ready>
   bool spin(Ready&& ready, std::int64_t deadline_ns) noexcept {

@@ -220,7 +220,8 @@ void Writer::write_entry(std::uint16_t flags, const Outgoing& frame, std::uint16
   slot_of_entry_[seq & mask_] = (flags & (kTagInline | kTagMarker)) == 0 ? slot : kNoSlot;
 
   const std::int64_t publish_ns = is_frame ? stamp() : 0;
-  // From here to the tag in one go: a consumer that polls this line takes it away between two stores that are far apart.
+  // From here to the tag in one go: a consumer that polls this line takes it away between two stores that are far
+  // apart.
   Entry& line = entry(seq);
   line.size_slot.store(pack_size_slot(frame.size, slot, static_cast<std::uint16_t>(number_)), relaxed);  // P3
   line.due_ns.store(frame.info->due_ns, relaxed);
@@ -232,8 +233,8 @@ void Writer::write_entry(std::uint16_t flags, const Outgoing& frame, std::uint16
       line.inline_words[i].store(word, relaxed);
     }
   }
-  // SYNC HEAD (release side): before the tag, so that whoever sees a consumer's cursor behind this entry also sees the head behind it.
-  // After the tag, a fast consumer would seem to be ahead of the producer and be evicted.
+  // SYNC HEAD (release side): before the tag, so that whoever sees a consumer's cursor behind this entry also sees the
+  // head behind it. After the tag, a fast consumer would seem to be ahead of the producer and be evicted.
   head_.store(seq + 1, std::memory_order_release);
   table_.begin_publish();
   // SYNC PUBLISH (release side): the entry's words and the slot's bytes come before the tag. relaxed would show a

@@ -105,8 +105,9 @@ class Writer {
   void set_when_full(WhenFull policy) noexcept { when_full_.store(policy, std::memory_order_relaxed); }
 
   // --- publishing thread
-  /// Begins to fetch the next entry's line, which a polling consumer has. A publish that follows within its flight (100 to
-  /// 250 ns) finds the line on its way: that hides the publish's own instructions. Otherwise the consumer gets it back.
+  /// Begins to fetch the next entry's line, which a polling consumer has. A publish that follows within its flight (100
+  /// to 250 ns) finds the line on its way: that hides the publish's own instructions. Otherwise the consumer gets it
+  /// back.
   void prepare() const noexcept { base::prefetch_for_write(&entries_[head_.load(std::memory_order_relaxed) & mask_]); }
   struct Outgoing {
     const SlotRef* slot = nullptr;            // null: inline

@@ -21,8 +21,8 @@ struct MonitorCore;
 /// it returns).
 ///
 /// Threads: one object from one thread at a time, but set_events() from any thread at any time. Don't destroy it while
-/// holding
-///          a lock that its callback takes. In a forked child it is dead: nothing it does there reaches the parent.
+///          holding a lock that its callback takes. In a forked child it is dead: nothing it does there reaches the
+///          parent.
 class Watch {
  public:
   Watch() noexcept = default;
@@ -33,8 +33,8 @@ class Watch {
   ~Watch() { reset(); }
 
   /// Replaces the events waited for (EPOLLIN, EPOLLOUT, ...) and arms a watch that has fired its last event (see
-  /// Monitor::watch). 0 disarms it, for a callback that can't take more now: at most one hang-up is still told, and set_events()
-  /// tells the rest later. Never waits. Does nothing for a timer.
+  /// Monitor::watch). 0 disarms it, for a callback that can't take more now: at most one hang-up is still told, and
+  /// set_events() tells the rest later. Never waits. Does nothing for a timer.
   void set_events(std::uint32_t events) noexcept;
 
   /// Ends the watch, before the descriptor is closed.

@@ -88,7 +88,8 @@ class Usage(CommandTest):
         self.assertRegex(done.stdout, r"\Aframelane \d+\.\d+\.\d+\n\Z")
 
     def test_wrong_usage_ends_with_2_and_a_sentence(self):
-        for arguments in ([], ["frobnicate"], ["bench"], ["bench", "rtt", "--nonsense"], ["bench", "rtt", "--size", "0"],
+        for arguments in ([], ["frobnicate"], ["bench"], ["bench", "rtt", "--nonsense"],
+                          ["bench", "rtt", "--size", "0"],
                           ["bench", "rtt", "--samples", "many"], ["bench", "rtt", "--spin", "wildly"],
                           ["bench", "rtt", "--cpus", "0"], ["bench", "rtt", "--cpus", "0,0"],
                           ["bench", "take", "--sizes", "-1"], ["demo", "surplus"]):

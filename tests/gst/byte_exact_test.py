@@ -73,7 +73,8 @@ class ByteExact(LaneTest):
 
     def test_caps_change_to_larger_frames(self):
         # Two test sources, one after the other, through concat: the second one's frames are 16 times as large.
-        source = ("concat name=c ! identity videotestsrc num-buffers=20 ! video/x-raw,format=I420,width=160,height=120 ! c. "
+        source = ("concat name=c ! identity "
+                  "videotestsrc num-buffers=20 ! video/x-raw,format=I420,width=160,height=120 ! c. "
                   "videotestsrc num-buffers=20 ! video/x-raw,format=I420,width=640,height=480 ! c. c.")
         source = source.replace("concat name=c ! identity ", "concat name=c ")
         received = self.same(source)

@@ -57,7 +57,8 @@ class Lifecycle(LaneTest):
             sending.wait()
             seen = len(buffers(receiving))
         self.assertTrue(receiving.running())
-        last = self.launch("videotestsrc num-buffers=10 ! video/x-raw,format=GRAY8,width=64,height=48 ! lanesink lane=x")
+        last = self.launch("videotestsrc num-buffers=10 ! video/x-raw,format=GRAY8,width=64,height=48 ! "
+                           "lanesink lane=x")
         self.finish(last)
         self.finish(receiving)  # and an end of stream still ends it
         self.assertEqual(sum(line.startswith("stream-start") for line in receiving.out), 11)

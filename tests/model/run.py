@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: MIT
 """Checks the Promela models of the ring with spin.
 
-Each model as designed must search its whole state space and find no error. Each mutation (a step left out, or moved) must be
-found out, in the way that its line says; else the check could not fail, and would prove nothing.
+Each model as designed must search its whole state space and find no error. Each mutation (a step left out, or moved)
+must be found out, in the way that its line says; else the check could not fail, and would prove nothing.
 
 usage: run.py [--quick] [--only TEXT] [--list]
 exit code: 0 all as expected, 1 something differs, 77 spin or a C compiler is missing
@@ -116,7 +116,8 @@ CHECKS = [
 
 def run(command: list, cwd: str) -> str:
     """Output of one step; a step that fails to start or to end is an error."""
-    done = subprocess.run(command, cwd=cwd, text=True, timeout=TIMEOUT_S, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+    done = subprocess.run(command, cwd=cwd, text=True, timeout=TIMEOUT_S, stdout=subprocess.PIPE,
+                          stderr=subprocess.STDOUT)
     if done.returncode != 0:
         raise RuntimeError(f"{command[0]} failed:\n{done.stdout[-2000:]}")
     return done.stdout

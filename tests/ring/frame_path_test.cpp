@@ -278,6 +278,7 @@ TEST_F(FramePath, HasNoneWithOthersThatLagOrAreLapped) {
 TEST_F(FramePath, HasNoneWithAConsumerThatSpinsOnAnotherThread) {
   if (base::online_cpus() < 2) GTEST_SKIP() << "nobody spins on one CPU";
   if (clock_is_a_system_call()) GTEST_SKIP() << "this machine's clock is a system call";
+  static std::atomic<bool> started{false};
   static std::atomic<bool> go{false};
   static std::atomic<std::uint64_t> done{0};
   in_child(
@@ -289,6 +290,7 @@ TEST_F(FramePath, HasNoneWithAConsumerThatSpinsOnAnotherThread) {
         Both* const shared = both.get();
         std::thread([shared] {
           TestConsumer& consumer = shared->consumer;
+          started = true;
           while (!go) base::cpu_relax();
           Got taken;
           for (std::uint64_t i = 1; i <= kRounds;) {
@@ -304,6 +306,7 @@ TEST_F(FramePath, HasNoneWithAConsumerThatSpinsOnAnotherThread) {
           done = 1;
           for (;;) base::cpu_relax();  // its end would be a system call
         }).detach();
+        while (!started) std::this_thread::yield();  // a thread's start calls the system, with its signals blocked
         return both;
       },
       [&](Both& both) {

@@ -44,8 +44,7 @@ struct VideoFormat {
 
   /// The planes in the order of their offsets, with GStreamer's default strides (rows are padded to 4 bytes).
   /// Errors: kInvalidArgument (a size below 1), kTooLarge (a side beyond 2^24), kUnsupported (a format or interlace
-  /// mode
-  ///         that this table lacks).
+  ///         mode that this table lacks).
   [[nodiscard]] Result<std::vector<Plane>> planes() const;
 
   /// Bytes of one frame with these planes. Errors: as planes().

@@ -26,9 +26,9 @@ using Item = std::variant<Frame, format::Event>;
 /// start first.
 ///
 /// Threads:   the take functions from one thread at a time; interrupt(), resume() and stats() from any thread. A Frame
-/// may
-///            be released on any thread, in any order, also after its Consumer is gone.
-/// Processes: not inherited by fork: in a child only destroying the Consumer is allowed, and Frames must not be touched.
+///            may be released on any thread, in any order, also after its Consumer is gone.
+/// Processes: not inherited by fork: in a child only destroying the Consumer is allowed, and Frames must not be
+///            touched.
 /// Real time: take() makes no allocation and no system call while frames keep coming; try_take() never waits.
 /// Units:     times are ns of CLOCK_MONOTONIC; sizes are bytes.
 class Consumer {

@@ -20,8 +20,7 @@ class Connection;
 ///
 /// Threads:   one thread at a time; may be destroyed on any thread, in any order, also after its Consumer.
 /// Real time: no call allocates; destruction makes a system call only if the producer is waiting for the slot (and
-/// frees
-///            memory if is_copy()).
+///            frees memory if is_copy()).
 /// Units:     sizes are bytes; times are ns (of the stream's segment for info().pts, of CLOCK_MONOTONIC for due() and
 ///            published()).
 class Frame {

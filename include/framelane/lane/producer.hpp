@@ -29,8 +29,7 @@ class ProducerCore;
 /// A slot lent for writing. Destroying it unpublished gives the slot back.
 ///
 /// Threads:   one thread at a time; may be filled and destroyed on any thread. It keeps the lane's memory alive, so it
-/// may
-///            outlive its Producer.
+///            may outlive its Producer.
 /// Real time: no call allocates or waits.
 class Loan {
  public:
@@ -79,8 +78,7 @@ enum class Wake {
 /// Sending end of a lane.
 ///
 /// Threads:   publish(), send() and end_of_stream() from one thread at a time; loans may be taken, filled and discarded
-/// on
-///            any thread; interrupt(), resume(), stats() and wake_consumers() from any thread.
+///            on any thread; interrupt(), resume(), stats() and wake_consumers() from any thread.
 /// Processes: not inherited by fork: in a child only destroying the Producer is allowed, and Loans must not be touched.
 /// Real time: loan and publish make no allocation and no system call while the consumers keep up and are awake.
 ///            try_loan() and publish(..., Wake::kLater) with leaky other than kNo never wait.
