@@ -67,6 +67,8 @@ class Connection final : public ring::ControlIn {
   }
   void wake() noexcept;  // any thread: ends wait()
 
+  /// The last poll() found an entry whose control message is still on its way; wait() waits for it.
+  [[nodiscard]] bool awaits_message() const noexcept { return awaits_message_; }
   /// The producer is gone. Look before poll(): what it published before is still taken.
   [[nodiscard]] bool lost() const noexcept { return lost_.load(std::memory_order_acquire); }
   /// Why, if it broke the protocol.

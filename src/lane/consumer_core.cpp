@@ -303,6 +303,9 @@ Result<bool> ConsumerCore::take_at_once(Frame& frame) {
     if (ended_ && connection_ == nullptr) return fail(Code::kEndOfStream, "end of stream");
     // After an end only what is already there counts: a new stream, or nothing.
     auto moved = connection_ != nullptr ? poll_connection(ended_ ? 0 : deadline_ns) : connect_step(deadline_ns);
+    if (moved && !*moved && connection_ != nullptr && connection_->awaits_message() && ended_ && deadline_ns != 0) {
+      moved = poll_connection(deadline_ns);  // a new stream is there, and its start is on its way
+    }
     if (!moved) return tl::unexpected(moved.error());
     if (*moved) continue;
     if (ended_) return fail(Code::kEndOfStream, "end of stream");
