@@ -88,6 +88,11 @@ const Message* FakeControl::message(std::uint64_t number) const {
   return number == 0 || number > messages_.size() ? nullptr : messages_[number - 1].get();
 }
 
+std::size_t FakeControl::count() const {
+  const std::lock_guard lock(mutex_);
+  return messages_.size();
+}
+
 std::vector<std::pair<ConsumerId, bool>> FakeControl::demotions() const {
   const std::lock_guard lock(mutex_);
   return demotions_;

@@ -72,6 +72,7 @@ class FakeControl final : public ControlOut {
 
   /// Null when it was not sent. Messages stay where they are.
   [[nodiscard]] const Message* message(std::uint64_t number) const;
+  [[nodiscard]] std::size_t count() const;
   [[nodiscard]] std::vector<std::pair<ConsumerId, bool>> demotions() const;
   [[nodiscard]] std::vector<std::pair<ConsumerId, std::string>> broken() const;
 

@@ -315,14 +315,18 @@ class ConsumerStress {
         stays_(stays),
         random_(seed) {}
 
-  /// Until `finished` is the number of frames of the lane, and all of them are accounted for.
-  void run(const std::atomic<std::uint64_t>& finished) {
-    while (!verdict_.failed() && !one_life(finished)) {
+  struct End {
+    std::atomic<std::uint64_t> cursor{0};  // 0: not yet
+    std::uint64_t frames = 0;
+  };
+  /// Until everything up to the end is taken or known to be lost.
+  void run(const End& end) {
+    while (!verdict_.failed() && !one_life(end)) {
     }
   }
 
  private:
-  bool one_life(const std::atomic<std::uint64_t>& finished) {
+  bool one_life(const End& end) {
     TestConsumer consumer(lane_, options_);
     totals_.joins.fetch_add(1);
     expected_ = consumer.start_index();
@@ -336,15 +340,23 @@ class ConsumerStress {
           if (random_.one_in(3000)) std::this_thread::sleep_for(std::chrono::microseconds(random_.below(3000)));
           continue;
         }
-        complete = expected_ == finished.load();
-        const auto stop = [&] { return expected_ == finished.load(); };
+        complete = consumer.page().cursor.load() == end.cursor.load();
+        const auto stop = [&] { return consumer.page().cursor.load() == end.cursor.load(); };
         consumer.reader().wait(stop, base::monotonic_ns() + 20'000 * kUs);
       }
+      if (complete) lose_the_last(end.frames);
     } catch (const std::runtime_error& error) {
       verdict_.fail(error.what());
     }
     end_of(consumer);
     return complete;
+  }
+
+  /// Frames that were retired for the markers behind them: no later frame says so.
+  void lose_the_last(std::uint64_t frames) {
+    if (expected_ > frames) return verdict_.fail("more frames were taken than sent");
+    totals_.skipped.fetch_add(frames - expected_);
+    if (options_.gating) totals_.gating_skipped.fetch_add(frames - expected_);
   }
 
   void check(TestConsumer& consumer, const Got& taken) {
@@ -439,7 +451,7 @@ void one_round(const Kind& kind, std::uint64_t seed, std::chrono::nanoseconds le
   Totals totals;
   ProducerStress producer(lane, verdict, random.below(~0ull));
   std::atomic<bool> stop{false};
-  std::atomic<std::uint64_t> finished{~0ull};
+  ConsumerStress::End end;
   {
     Releasers releasers(verdict, random.below(~0ull));
     std::vector<std::unique_ptr<ConsumerStress>> consumers;
@@ -449,7 +461,7 @@ void one_round(const Kind& kind, std::uint64_t seed, std::chrono::nanoseconds le
       consumers.push_back(std::make_unique<ConsumerStress>(lane, verdict, releasers, totals, options,
                                                            i == 0 || i == 3 || i == 5, random.below(~0ull)));
     }
-    for (auto& consumer : consumers) readers.emplace_back([&finished, &consumer] { consumer->run(finished); });
+    for (auto& consumer : consumers) readers.emplace_back([&end, &consumer] { consumer->run(end); });
     std::thread publisher([&] { producer.publish_until(stop); });
     std::thread borrower([&] { producer.borrow_until(stop); });
     const auto until = std::chrono::steady_clock::now() + length;
@@ -458,7 +470,8 @@ void one_round(const Kind& kind, std::uint64_t seed, std::chrono::nanoseconds le
     stop = true;
     publisher.join();
     borrower.join();
-    finished = producer.sent();
+    end.frames = producer.sent();
+    end.cursor = lane.writer->entry_count() + producer.sent() + lane.control.count();
     for (std::thread& reader : readers) reader.join();
   }
   EXPECT_EQ(verdict.what(), "") << "seed " << seed;
