@@ -205,8 +205,19 @@ void SinkSession::offer_allocation(GstQuery* query) {
   gst_query_add_allocation_param(query, allocator_.get(), &params);
 }
 
-bool SinkSession::wants_key_unit() noexcept {
-  if (!key_unit_wanted_.load(std::memory_order_acquire) || !has_delta_units_) return false;
+// A consumer that was passed over can't say so; the ring counts it. Asking costs too much for each frame.
+void SinkSession::look_for_skips() {
+  constexpr std::int64_t kPeriodNs = 100'000'000;
+  if (waits_for_room_ || monotonic_now() - skips_looked_at_ns_ < kPeriodNs) return;
+  skips_looked_at_ns_ = monotonic_now();
+  const std::uint64_t passed_over = slots_->producer().stats().passed_over;
+  if (std::exchange(passed_over_, passed_over) != passed_over) request_key_unit();
+}
+
+bool SinkSession::wants_key_unit() {
+  if (!has_delta_units_) return false;
+  look_for_skips();
+  if (!key_unit_wanted_.load(std::memory_order_acquire)) return false;
   key_unit_wanted_.store(false, std::memory_order_relaxed);
   return true;
 }

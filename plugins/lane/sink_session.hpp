@@ -61,7 +61,7 @@ class SinkSession {
   /// Somebody joined or lost a frame, and can't go on before the next one that stands alone. Any thread.
   void request_key_unit() noexcept { key_unit_wanted_.store(true, std::memory_order_release); }
   /// True once after request_key_unit(), in a stream that has delta units.
-  [[nodiscard]] bool wants_key_unit() noexcept;
+  [[nodiscard]] bool wants_key_unit();
 
   void offer_allocation(GstQuery* query);
 
@@ -82,6 +82,7 @@ class SinkSession {
   [[nodiscard]] Result<void> send_layout(const VideoLayout& layout);
   [[nodiscard]] Latency ask_upstream(GstPad* sinkpad, std::optional<GstClockTime> configured_latency) const;
   [[nodiscard]] GstClockTime absorbs() const;
+  void look_for_skips();
   void decide_leaky(bool live);
   [[nodiscard]] format::FrameInfo describe(GstBuffer* buffer, const GstSegment& segment);
   [[nodiscard]] Result<Published> publish_copy(GstBuffer* buffer, Reason reason, const format::FrameInfo& info);
@@ -104,6 +105,8 @@ class SinkSession {
   bool ready_ = false;
   bool waits_for_room_ = true;
   bool has_delta_units_ = false;
+  std::uint64_t passed_over_ = 0;
+  std::int64_t skips_looked_at_ns_ = 0;
   std::atomic<bool> key_unit_wanted_{false};
   bool lost_ = false;               // the next frame doesn't follow its predecessor
   std::optional<Latency> latency_;  // as the lane knows it

@@ -244,7 +244,7 @@ Outcome SrcSession::on_frame(Frame frame) {
   const Timeline::Verdict verdict = timeline_.place(info, frame.due());
   if (verdict == Timeline::Verdict::kDrop) {
     early_.fetch_add(1, std::memory_order_relaxed);
-    lost_ = true;
+    lost_ = needs_key_unit_ = true;
     return {};
   }
   if (verdict == Timeline::Verdict::kSegmentFirst) push_segment(timeline_.segment());

@@ -19,6 +19,8 @@ namespace {
 constexpr std::int64_t kControlWaitNs = 1'000'000'000;  // for a message whose marker is already in the ring
 constexpr std::int64_t kWatchdogNs = 200'000'000;
 constexpr std::size_t kMostInbox = 4096;  // then the socket is read no further until the consumer takes
+constexpr std::size_t kMostInboxBytes = std::size_t{64} << 20;
+constexpr int kMessagesAtOnce = 16;
 
 tl::unexpected<Error> broken(std::string what) {
   return fail(Code::kProtocol, "the producer broke the lane's protocol: " + what);
@@ -79,7 +81,6 @@ Connection::Connection(transport::ControlSocket socket, const wire::Welcome& wel
       events_(welcome.sticky.begin(), welcome.sticky.end()) {}
 
 // --- the monitor's side
-// --------------------------------------------------------------------------------------------------
 
 Result<void> Connection::watch() {
   auto monitor = transport::Monitor::instance();
@@ -103,11 +104,16 @@ Result<void> Connection::watch() {
   return {};
 }
 
+bool Connection::inbox_is_full() const noexcept {
+  return inbox_.size() >= kMostInbox || inbox_bytes_ >= kMostInboxBytes;
+}
+
 void Connection::on_socket() {
-  for (;;) {
+  // A few at a time, so that a flood keeps the monitor's thread from no other lane. A dead producer's socket holds little.
+  for (int messages = 0; messages < kMessagesAtOnce || died_; ++messages) {
     {
       const std::lock_guard lock(inbox_mutex_);
-      inbox_full_ = inbox_.size() >= kMostInbox;
+      inbox_full_ = inbox_is_full() && !died_;
       if (inbox_full_) {
         socket_watch_.set_events(0);
         return;
@@ -125,6 +131,7 @@ void Connection::on_socket() {
     }
     on_message(std::move(**received));
   }
+  socket_watch_.set_events(EPOLLIN | EPOLLRDHUP);  // a hang-up is told once: again for what is left
 }
 
 void Connection::on_message(transport::Received received) {
@@ -139,7 +146,8 @@ void Connection::on_message(transport::Received received) {
   if (decoded->number == 0) return;  // LATENCY, STATS and what later versions add; LEAVE is followed by the hang-up
   {
     const std::lock_guard lock(inbox_mutex_);
-    inbox_.push_back({decoded->number, std::move(decoded->message), std::move(received.fds)});
+    inbox_bytes_ += received.bytes.size();
+    inbox_.push_back({decoded->number, std::move(decoded->message), std::move(received.fds), received.bytes.size()});
   }
   inbox_word_.fetch_add(1, std::memory_order_release);
   base::futex_wake(inbox_word_, 1);
@@ -171,12 +179,10 @@ void Connection::leave() noexcept {
 }
 
 // --- control messages, on the taking thread
-// ------------------------------------------------------------------------------
 
 Result<std::uint64_t> Connection::apply_up_to(std::uint16_t ctl) {
-  const std::int64_t deadline = base::monotonic_ns() + kControlWaitNs;
   while (static_cast<std::uint16_t>(applied_) != ctl) {
-    auto message = next_message(deadline);
+    auto message = next_message();
     if (!message) return tl::unexpected(message.error());
     if (message->number != applied_ + 1) return broken("number of a control message");
     if (auto applied = apply(*message); !applied) {
@@ -188,27 +194,32 @@ Result<std::uint64_t> Connection::apply_up_to(std::uint16_t ctl) {
   return applied_;
 }
 
-Result<Connection::Inbound> Connection::next_message(std::int64_t deadline_ns) {
-  for (;;) {
-    const std::uint32_t word = inbox_word_.load(std::memory_order_acquire);
-    {
-      const std::lock_guard lock(inbox_mutex_);
-      if (!inbox_.empty()) {
-        Inbound message = std::move(inbox_.front());
-        inbox_.pop_front();
-        if (inbox_full_ && inbox_.size() < kMostInbox / 2) {
-          inbox_full_ = false;
-          socket_watch_.set_events(EPOLLIN | EPOLLRDHUP);
-        }
-        return message;
+Result<Connection::Inbound> Connection::next_message() {
+  inbox_seen_ = inbox_word_.load(std::memory_order_acquire);
+  const bool was_lost = lost();
+  {
+    const std::lock_guard lock(inbox_mutex_);
+    if (!inbox_.empty()) {
+      Inbound message = std::move(inbox_.front());
+      inbox_.pop_front();
+      inbox_bytes_ -= message.bytes;
+      missing_since_ = 0;
+      if (inbox_full_ && !inbox_is_full()) {
+        inbox_full_ = false;
+        socket_watch_.set_events(EPOLLIN | EPOLLRDHUP);
       }
+      return message;
     }
-    if (lost()) return fail(Code::kPeerLost, "the producer died before it had sent an event");
-    if (interrupted_.load(std::memory_order_seq_cst)) return fail(Code::kInterrupted);
-    const std::int64_t now = base::monotonic_ns();
-    if (now >= deadline_ns) return broken("a control message that was announced didn't come within 1 s");
-    base::futex_wait(inbox_word_, word, std::min(deadline_ns, now + kWatchdogNs));
   }
+  if (was_lost) return fail(Code::kPeerLost, "the producer died before it had sent an event");
+  const std::int64_t now = base::monotonic_ns();
+  if (missing_since_ == 0) missing_since_ = now;
+  if (now - missing_since_ < kControlWaitNs) return fail(Code::kTimeout);  // on its way: see wait()
+  return broken("a control message that was announced didn't come within 1 s");
+}
+
+void Connection::wait_for_message(std::int64_t deadline_ns) noexcept {
+  base::futex_wait(inbox_word_, inbox_seen_, std::min(deadline_ns, base::monotonic_ns() + kWatchdogNs));
 }
 
 Result<void> Connection::apply(Inbound& inbound) {
@@ -241,13 +252,14 @@ Result<void> Connection::apply_segment(const wire::AddSegment& message, std::vec
 }
 
 // --- frames
-// --------------------------------------------------------------------------------------------------------------
 
 [[gnu::flatten]] Result<Connection::Step> Connection::poll(Frame& frame) {
   if (frame) frame.release();
   ring::Taken taken;
   taken.inline_words = frame.inline_words_;
   const auto step = reader_->poll(taken, *this);
+  awaits_message_ = !step && step.error().code == Code::kTimeout;
+  if (awaits_message_) return Step::kNothing;
   if (!step) return tl::unexpected(step.error());
   if (*step == ring::Reader::Step::kEmpty) return Step::kNothing;
   if (taken.marker) return Step::kMarker;

@@ -48,27 +48,31 @@ class Connection final : public ring::ControlIn {
     if (reader_->release(slot)) delete this;
   }
 
-  /// Takes the next entry: a Frame, or nothing after an event went to events(). Errors: kProtocol, kPeerLost,
-  /// kInterrupted.
   enum class Step : std::uint8_t { kNothing, kFrame, kMarker };
+  /// Takes the next entry, if it is there. The events that stand before it go to events().
+  /// Errors: kProtocol, kPeerLost, kInterrupted, kTooLarge (a new segment beyond max_frame_size), kNoMemory.
   [[nodiscard]] Result<Step> poll(Frame& frame);
   /// Events that stand before the frame or marker of the last poll(), and at first the sticky ones. The caller takes
   /// them out.
   [[nodiscard]] std::deque<format::Event>& events() noexcept { return events_; }
 
-  [[nodiscard]] bool spin_briefly() noexcept { return reader_->spin_briefly(); }
+  [[nodiscard]] bool spin_briefly() noexcept { return !awaits_message_ && reader_->spin_briefly(); }
   template <class Stop>
   void wait(Stop&& stop, std::int64_t deadline_ns) noexcept {
-    reader_->wait([&] { return lost_.load(std::memory_order_acquire) || stop(); }, deadline_ns);
+    if (awaits_message_) {
+      if (!stop()) wait_for_message(deadline_ns);
+    } else {
+      reader_->wait([&] { return lost_.load(std::memory_order_acquire) || stop(); }, deadline_ns);
+    }
   }
-  void wake() noexcept;  // any thread: ends wait() and apply_up_to()
+  void wake() noexcept;  // any thread: ends wait()
 
+  /// The last poll() found an entry whose control message is still on its way; wait() waits for it.
+  [[nodiscard]] bool awaits_message() const noexcept { return awaits_message_; }
   /// The producer is gone. Look before poll(): what it published before is still taken.
   [[nodiscard]] bool lost() const noexcept { return lost_.load(std::memory_order_acquire); }
   /// Why, if it broke the protocol.
   [[nodiscard]] std::optional<Error> fault() const;
-  /// While true, waits for control messages end with kInterrupted.
-  void set_interrupted(bool interrupted) noexcept { interrupted_.store(interrupted, std::memory_order_seq_cst); }
 
   /// Tells the producer that we take no more; slots go back as the Frames are released.
   void leave() noexcept;
@@ -86,6 +90,7 @@ class Connection final : public ring::ControlIn {
     std::uint64_t number = 0;
     wire::Message message;
     std::vector<base::UniqueFd> fds;
+    std::size_t bytes = 0;
   };
 
   Connection(transport::ControlSocket socket, const wire::Welcome& welcome, std::unique_ptr<ring::Reader> reader,
@@ -96,7 +101,9 @@ class Connection final : public ring::ControlIn {
   void on_socket();
   void on_message(transport::Received received);
   void set_lost(std::optional<Error> why) noexcept;
-  [[nodiscard]] Result<Inbound> next_message(std::int64_t deadline_ns);
+  [[nodiscard]] Result<Inbound> next_message();
+  void wait_for_message(std::int64_t deadline_ns) noexcept;
+  [[nodiscard]] bool inbox_is_full() const noexcept;
   [[nodiscard]] Result<void> apply(Inbound& message);
   [[nodiscard]] Result<void> apply_segment(const wire::AddSegment& message, std::vector<base::UniqueFd>& fds);
   [[nodiscard]] bool make_frame(const ring::Taken& taken, Frame& frame);
@@ -109,13 +116,16 @@ class Connection final : public ring::ControlIn {
   std::unique_ptr<ring::Reader> reader_;
   std::uint64_t applied_ = 0;  // number of the last message that was applied
   std::deque<format::Event> events_;
+  bool awaits_message_ = false;     // the last poll() found an entry whose control message is still on its way
+  std::uint32_t inbox_seen_ = 0;    // inbox_word_ when that message was looked for
+  std::int64_t missing_since_ = 0;  // since when it is looked for; 0 = it isn't
 
   std::atomic<bool> lost_{false};
   std::atomic<bool> demoted_{false};
-  std::atomic<bool> interrupted_{false};
   std::atomic<std::uint32_t> inbox_word_{0};  // futex: changes when something arrives or ends
   mutable std::mutex inbox_mutex_;
   std::deque<Inbound> inbox_;
+  std::size_t inbox_bytes_ = 0;
   bool inbox_full_ = false;
   bool died_ = false;  // the monitor's: the process is gone, though its socket may be open in a child of it
   std::optional<Error> fault_;

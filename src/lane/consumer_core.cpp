@@ -98,7 +98,6 @@ ConsumerCore::ConsumerCore(ConsumerSettings settings, std::string descriptor, st
 ConsumerCore::~ConsumerCore() { close(); }
 
 // --- connect
-// -------------------------------------------------------------------------------------------------------------
 
 Result<void> ConsumerCore::connect(std::int64_t deadline_ns) {
   while (connection_ == nullptr) {
@@ -208,7 +207,6 @@ Result<bool> ConsumerCore::welcomed(transport::Received received) {
   caps_.clear();  // the next producer may say none
   const std::lock_guard lock(mutex_);
   connection_ = *connection;
-  connection_->set_interrupted(interrupted());
   ++totals_->connections;
   base::log(base::LogLevel::kInfo, "connected to " + descriptor_ + " by shm (same host, descriptors passed)");
   return true;
@@ -249,7 +247,6 @@ void ConsumerCore::pause(std::int64_t until_ns, int fd) noexcept {
 }
 
 // --- take
-// ----------------------------------------------------------------------------------------------------------------
 
 bool ConsumerCore::plain() const noexcept {
   return connection_ != nullptr && !interrupted() && !ended_ && !stash_ && connection_->events().empty();
@@ -306,6 +303,9 @@ Result<bool> ConsumerCore::take_at_once(Frame& frame) {
     if (ended_ && connection_ == nullptr) return fail(Code::kEndOfStream, "end of stream");
     // After an end only what is already there counts: a new stream, or nothing.
     auto moved = connection_ != nullptr ? poll_connection(ended_ ? 0 : deadline_ns) : connect_step(deadline_ns);
+    if (moved && !*moved && connection_ != nullptr && connection_->awaits_message() && ended_ && deadline_ns != 0) {
+      moved = poll_connection(deadline_ns);  // a new stream is there, and its start is on its way
+    }
     if (!moved) return tl::unexpected(moved.error());
     if (*moved) continue;
     if (ended_) return fail(Code::kEndOfStream, "end of stream");
@@ -378,28 +378,25 @@ void ConsumerCore::drop_connection() noexcept {
 }
 
 // --- any thread
-// ----------------------------------------------------------------------------------------------------------
 
 void ConsumerCore::interrupt() noexcept {
+  const std::lock_guard lock(mutex_);  // flag and descriptor change together, or one of them would stay behind
   interrupted_.store(true, std::memory_order_seq_cst);
   eventfd_write(interrupt_fd_.get(), 1);
-  const std::lock_guard lock(mutex_);
-  if (connection_ == nullptr) return;
-  connection_->set_interrupted(true);
-  connection_->wake();
+  if (connection_ != nullptr) connection_->wake();
 }
 
 void ConsumerCore::resume() noexcept {
-  eventfd_t count = 0;
-  eventfd_read(interrupt_fd_.get(), &count);
   const std::lock_guard lock(mutex_);
   interrupted_.store(false, std::memory_order_seq_cst);
-  if (connection_ != nullptr) connection_->set_interrupted(false);
+  eventfd_t count = 0;
+  eventfd_read(interrupt_fd_.get(), &count);
 }
 
 void ConsumerCore::close() noexcept {
   if (getpid() != pid_) {  // a forked child's copy: the mappings are not there, and the connection is the parent's
     connection_ = nullptr;
+    static_cast<void>(new Frame(std::move(stash_)));  // never released: its page isn't mapped here
     return;
   }
   handshake_.reset();

@@ -19,6 +19,8 @@
 namespace framelane::lane {
 
 /// What a Consumer is made of: connects, takes, connects again.
+///
+/// Threads: as Consumer.
 class ConsumerCore {
  public:
   [[nodiscard]] static Result<std::unique_ptr<ConsumerCore>> create(ConsumerSettings settings);

@@ -10,7 +10,6 @@
 namespace framelane {
 
 // --- Loan
-// ----------------------------------------------------------------------------------------------------------------
 
 Loan::Loan(Loan&& other) noexcept { *this = std::move(other); }
 
@@ -33,7 +32,6 @@ void Loan::discard() noexcept {
 }
 
 // --- Producer
-// ------------------------------------------------------------------------------------------------------------
 
 Producer::Producer(std::shared_ptr<lane::ProducerCore> core) noexcept : core_(std::move(core)) {}
 Producer::Producer(Producer&&) noexcept = default;

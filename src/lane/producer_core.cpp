@@ -76,7 +76,6 @@ ProducerCore::ProducerCore(ProducerSettings settings, std::string descriptor)
 ProducerCore::~ProducerCore() { close(); }
 
 // --- frames
-// --------------------------------------------------------------------------------------------------------------
 
 Result<Loan> ProducerCore::loan(std::size_t size) {
   Result<Loan> loan(tl::in_place);  // the one variable that is returned: see Consumer::take
@@ -134,13 +133,22 @@ void ProducerCore::discard(std::uint16_t slot) noexcept {
 
 void ProducerCore::abandon(std::shared_ptr<ProducerCore> core) noexcept {
   core->close();
+  if (getpid() != core->pid_) {  // a forked child's copy is never taken apart: neither mappings nor threads are there
+    static_cast<void>(new std::shared_ptr<ProducerCore>(std::move(core)));
+    return;
+  }
   const std::lock_guard lock(core->loans_mutex_);
   if (core->writer_->in_hands() != 0) core->self_ = core;
 }
 
-Result<void> ProducerCore::move_to_slot(Loan& loan, std::size_t size) {
-  auto slot = slot_for(ring::kInlineBytes);
-  if (!slot) return tl::unexpected(slot.error());
+Result<void> ProducerCore::move_to_slot(Loan& loan, std::size_t size, Wake wake) {
+  std::optional<ring::SlotRef> slot = writer_->try_loan(ring::kInlineBytes);
+  if (!slot && wake == Wake::kLater) return fail(Code::kFull, "no slot at once for a small payload with metadata");
+  if (!slot) {
+    auto waited = slot_for(ring::kInlineBytes);
+    if (!waited) return tl::unexpected(waited.error());
+    slot = *waited;
+  }
   std::memcpy(slot->data, loan.data(), size);
   fill(loan, *slot);
   return {};
@@ -160,7 +168,7 @@ Result<Published> ProducerCore::publish(Loan& loan, std::size_t size, const form
     return fail(Code::kInvalidArgument, "the loan is published already; wait until reclaimed() names its slot");
   if (stream_.load(std::memory_order_relaxed) != Stream::kOpen) return no_stream();
   if (loan.data_ == nullptr && (keep || has_metadata(info))) {
-    if (auto moved = move_to_slot(loan, size); !moved) return tl::unexpected(moved.error());
+    if (auto moved = move_to_slot(loan, size, wake); !moved) return tl::unexpected(moved.error());
   }
   const ring::SlotRef slot{loan.slot_, loan.data_, loan.capacity_};
   ring::Writer::Outgoing frame;
@@ -195,7 +203,6 @@ Result<Published> ProducerCore::publish_copy(std::span<const std::byte> bytes, c
 }
 
 // --- events
-// --------------------------------------------------------------------------------------------------------------
 
 Result<void> ProducerCore::send(const format::Event& event) {
   if (auto fine = wire::check_event(event); !fine) return fine;
@@ -244,7 +251,6 @@ Result<void> ProducerCore::apply_burst_time(const std::string& caps) {
 }
 
 // --- waits
-// ---------------------------------------------------------------------------------------------------------------
 
 Result<void> ProducerCore::wait_for_consumers(std::uint32_t count, std::int64_t deadline_ns) {
   for (;;) {

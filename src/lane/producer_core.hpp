@@ -25,8 +25,8 @@ namespace framelane::lane {
 
 /// What a Producer is made of: the ring's Writer, the control server, and a connection for each consumer.
 ///
-/// Threads: as Producer; consumers come and go on the monitor's thread. Locks, in this order: the Writer's mutex, then
-/// peers_mutex_.
+/// Threads: as Producer; consumers come and go on the monitor's thread. Locks, in this order: loans_mutex_, the
+///          Writer's mutex, peers_mutex_.
 class ProducerCore final : public ring::ControlOut,
                            public transport::HelloHandler,
                            public std::enable_shared_from_this<ProducerCore> {
@@ -99,7 +99,7 @@ class ProducerCore final : public ring::ControlOut,
   // frames
   [[nodiscard]] Result<ring::SlotRef> slot_for(std::size_t size);
   void fill(Loan& loan, const ring::SlotRef& slot);
-  [[nodiscard]] Result<void> move_to_slot(Loan& loan, std::size_t size);
+  [[nodiscard]] Result<void> move_to_slot(Loan& loan, std::size_t size, Wake wake);
   [[nodiscard]] tl::unexpected<Error> no_stream() const;
   [[nodiscard]] Result<void> apply_burst_time(const std::string& caps);
 

@@ -22,7 +22,6 @@ constexpr int kMessagesAtOnce = 16;
 }  // namespace
 
 // --- messages
-// ------------------------------------------------------------------------------------------------------------
 
 void ProducerCore::Peer::want_writable(bool writable) noexcept {
   socket_watch.set_events(writable ? EPOLLIN | EPOLLRDHUP | EPOLLOUT : EPOLLIN | EPOLLRDHUP);
@@ -93,7 +92,6 @@ void ProducerCore::broke_protocol(ring::ConsumerId id, std::string_view field) {
 }
 
 // --- joining
-// -------------------------------------------------------------------------------------------------------------
 
 void ProducerCore::on_hello(transport::ControlSocket&& socket, const wire::Hello& hello,
                             const transport::PeerCredentials& peer) {
@@ -211,13 +209,12 @@ Result<transport::OutgoingPtr> ProducerCore::welcome_for(const wire::Hello& hell
 }
 
 // --- leaving
-// -------------------------------------------------------------------------------------------------------------
 
 void ProducerCore::on_peer(const PeerPtr& peer, std::uint32_t events) {
   if ((events & EPOLLOUT) != 0 && !peer->going && !peer->queue.flush(peer->socket)) {
     return remove(peer->id, "its connection ended");
   }
-  // A few at a time: one that floods its socket must not keep this thread from the others. What is left comes again.
+  // A few at a time: one that floods its socket must not keep this thread from the others.
   for (int messages = 0; messages < kMessagesAtOnce; ++messages) {
     auto received = peer->socket.receive();
     if (!received) {
@@ -228,6 +225,11 @@ void ProducerCore::on_peer(const PeerPtr& peer, std::uint32_t events) {
     if (!*received) return;
     if (!on_message(peer, std::move(**received))) return;
   }
+  // What is left, after the others had their turn. (Not by the watch: a hang-up is told only once.)
+  monitor_->post([weak = weak_from_this(), peer = std::weak_ptr(peer)] {
+    const auto core = weak.lock();
+    if (const PeerPtr alive = core != nullptr ? peer.lock() : nullptr) core->on_peer(alive, EPOLLIN);
+  });
 }
 
 bool ProducerCore::on_message(const PeerPtr& peer, transport::Received received) {
@@ -314,10 +316,7 @@ void ProducerCore::tell(const ConsumerInfo& info, bool joined, std::string_view 
 
 void ProducerCore::close() noexcept {
   // A forked child has a copy of this object, but neither the monitor's thread nor the mappings.
-  if (getpid() != pid_) {
-    static_cast<void>(writer_.release());
-    return;
-  }
+  if (getpid() != pid_) return;
   stream_.store(Stream::kClosed, std::memory_order_relaxed);
   {
     const std::lock_guard lock(peers_mutex_);
@@ -336,8 +335,8 @@ void ProducerCore::close() noexcept {
   const auto leave = transport::make_outgoing(wire::encode(wire::Leave{}, 0));
   for (const PeerPtr& peer : peers) {
     if (leave) static_cast<void>(peer->queue.push(*leave));
-    static_cast<void>(
-        peer->queue.drain(peer->socket, deadline));  // what can't be sent until then is lost with the consumer
+    // What can't be sent until then is lost with the consumer.
+    static_cast<void>(peer->queue.drain(peer->socket, deadline));
     peer->socket_watch.reset();
     peer->death_watch.reset();
     writer_->remove_consumer(peer->id);
@@ -349,7 +348,6 @@ void ProducerCore::close() noexcept {
 }
 
 // --- statistics
-// ----------------------------------------------------------------------------------------------------------
 
 ProducerStats ProducerCore::stats() const {
   constexpr auto relaxed = std::memory_order_relaxed;
@@ -363,6 +361,7 @@ ProducerStats ProducerCore::stats() const {
   stats.demotions = counters.demotions;
   stats.evictions = evictions_.load(relaxed);
   stats.copied = copied_.load(relaxed);
+  std::vector<std::shared_ptr<ring::ConsumerLink>> seen;
   writer_->inspect([&](const auto& links, const ring::SlotPool& pool, std::uint32_t loans) {
     stats.loans = loans;
     stats.slots = pool.slots_in_use();
@@ -372,18 +371,23 @@ ProducerStats ProducerCore::stats() const {
       const auto found =
           std::find_if(peers_.begin(), peers_.end(), [&](const PeerPtr& peer) { return peer->id == link->id; });
       if (found == peers_.end()) continue;
-      ConsumerInfo info = (*found)->info;
+      ConsumerInfo& info = stats.consumers.emplace_back((*found)->info);
       info.gating = link->gates;
       info.demoted = link->demoted;
       info.lag = writer_->lag(*link);
-      info.held = link->held_count();
-      info.taken = link->page->taken.load(relaxed);
-      info.skipped = link->page->skipped.load(relaxed);
-      info.copied = link->page->copied.load(relaxed);
-      info.latency = measure::summarize(link->page->latency);
-      stats.consumers.push_back(std::move(info));
+      seen.push_back(link);
     }
   });
+  // Without the mutex, which a publish may want: reading a histogram takes microseconds.
+  for (std::size_t i = 0; i < seen.size(); ++i) {
+    const ring::ConsumerPage& page = *seen[i]->page;
+    ConsumerInfo& info = stats.consumers[i];
+    info.held = seen[i]->held_count();
+    info.taken = page.taken.load(relaxed);
+    info.skipped = page.skipped.load(relaxed);
+    info.copied = page.copied.load(relaxed);
+    info.latency = measure::summarize(page.latency);
+  }
   return stats;
 }
 

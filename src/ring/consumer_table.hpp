@@ -45,7 +45,8 @@ struct ConsumerLink {
 /// The consumers of a lane, as the publishing thread sees them: an immutable array behind one atomic pointer, replaced
 /// as a whole.
 ///
-/// Threads: changes under the Writer's mutex; notify() without it, from the publishing thread.
+/// Threads: changes and wake_sleepers() under the Writer's mutex; begin_publish() and finish_publish() without it, from
+///          the publishing thread.
 class ConsumerTable {
  public:
   ConsumerTable();
@@ -57,7 +58,7 @@ class ConsumerTable {
   [[nodiscard]] std::shared_ptr<ConsumerLink> find(ConsumerId id) const noexcept;
   [[nodiscard]] std::uint32_t free_colour() const noexcept;
   void add(std::shared_ptr<ConsumerLink> link);
-  /// Takes a link out and wakes a producer that waits for it. Its page is unmapped when no notify() can still see it.
+  /// Takes a link out and wakes a producer that waits for it. Its page is unmapped when no publish can still see it.
   std::shared_ptr<ConsumerLink> remove(ConsumerId id);
 
   /// P5 is begin_publish (before the entry's tag is stored) and finish_publish: a full fence, then the table, then each
@@ -67,8 +68,6 @@ class ConsumerTable {
   std::uint32_t finish_publish(bool wake) noexcept;
   /// Wakes sleepers from any thread, under the Writer's mutex.
   std::uint32_t wake_sleepers() noexcept;
-  /// Frees what earlier removals left, if no publish can still see it.
-  void purge() noexcept;
 
  private:
   struct Snapshot {
@@ -83,6 +82,8 @@ class ConsumerTable {
 
   static std::uint32_t wake_all(const Snapshot& table) noexcept;
   void replace(std::shared_ptr<ConsumerLink> removed);
+  /// Frees what earlier removals left, if no publish can still see it.
+  void purge() noexcept;
 
   std::vector<std::shared_ptr<ConsumerLink>> links_;
   std::unique_ptr<const Snapshot> current_;

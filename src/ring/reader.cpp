@@ -65,7 +65,6 @@ Reader::Reader(ReaderSettings settings)
 Reader::~Reader() = default;
 
 // --- take
-// ----------------------------------------------------------------------------------------------------------------
 
 bool Reader::ready() const noexcept {
   // seq_cst: between announce_sleep() and the sleep this load must not move before the ticket's store. On x86 it costs
@@ -231,10 +230,11 @@ void Reader::wake_waiting_producer() noexcept {
 }
 
 // --- holds
-// ---------------------------------------------------------------------------------------------------------------
 
 bool Reader::set_hold(std::uint16_t slot) noexcept {
   const std::uint32_t bit = 1u << (slot % 32);
+  // Our own note first: the bit is in memory that the producer can write, too.
+  if (is_held_[slot].load(std::memory_order_acquire)) return false;
   if ((page_->holds[slot / 32].fetch_or(bit, std::memory_order_seq_cst) & bit) != 0) return false;
   taken_.store(taken_.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
   is_held_[slot].store(true, std::memory_order_relaxed);
@@ -260,7 +260,6 @@ bool Reader::leave() noexcept {
 }
 
 // --- segments
-// ------------------------------------------------------------------------------------------------------------
 
 Result<void> Reader::add_segment(const SegmentSpec& spec_untrusted, memory::Mapping mapping) {
   const SegmentSpec& spec = spec_untrusted;
@@ -323,7 +322,6 @@ const Reader::Segment* Reader::segment_of(std::uint16_t slot) const noexcept {
 }
 
 // --- sleep and wake
-// ------------------------------------------------------------------------------------------------------
 
 void Reader::announce_sleep() noexcept {
   if (++ticket_ == 0) ++ticket_;  // 0 means awake

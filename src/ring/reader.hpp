@@ -62,7 +62,8 @@ struct Taken {
 ///
 /// Threads:   poll, wait and the segment calls from one thread; release and wake from any.
 /// Real time: poll makes no system call and no allocation, except to wake a producer that waits, or to apply control
-/// messages.
+///            messages.
+/// Units:     sizes are bytes; times are ns of CLOCK_MONOTONIC.
 class Reader {
  public:
   enum class Step : std::uint8_t { kEmpty, kTaken };

@@ -11,9 +11,9 @@ namespace {
 constexpr std::size_t kMostMapped = 8;    // drained ones wait for the publishing thread to say so
 constexpr std::size_t kMostSegments = 3;  // the newest and two that drain
 constexpr std::uint32_t kMostSlots = kMaxSlots / kMostSegments;  // of one segment
-constexpr std::uint64_t kPageAlignFrom =
-    4096;                                    // below it, whole pages per slot cost more in cache and TLB than they give
-constexpr std::uint64_t kSharedPage = 4096;  // in the ABI, whatever this machine's page size
+constexpr std::uint64_t kSharedPage = 4096;                      // in the ABI, whatever this machine's page size
+// Below it, whole pages per slot cost more in cache and TLB than they give.
+constexpr std::uint64_t kPageAlignFrom = 4096;
 
 }  // namespace
 
@@ -163,8 +163,8 @@ void SlotPool::prefault(const Reserve& reserve) noexcept {
 void SlotPool::use(const Reserve& reserve) noexcept {
   if (reserve.memory == nullptr || segments_.empty()) return;
   Segment& segment = segments_.back();
-  if (segment.spec.id != reserve.spec.id || segment.in_use != reserve.from)
-    return;  // a newer one counts reserves_ itself
+  // A newer segment counts reserves_ itself.
+  if (segment.spec.id != reserve.spec.id || segment.in_use != reserve.from) return;
   const SegmentSpec& spec = segment.spec;
   std::byte* const base = segment.memory->mapping.data();
   for (std::uint32_t i = reserve.to; i-- > reserve.from;) {  // the lowest comes out first

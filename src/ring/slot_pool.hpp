@@ -79,7 +79,6 @@ class SlotPool {
   static void prefault(const Reserve& reserve) noexcept;
   void use(const Reserve& reserve) noexcept;
 
-  /// A segment that consumers have not been told of yet, or null.
   struct Segment {
     SegmentSpec spec{};
     std::shared_ptr<memory::SealedMemory> memory;
@@ -87,6 +86,7 @@ class SlotPool {
     std::uint32_t in_use = 0;  // slots that were ever handed to the free list
     bool announced = false;
   };
+  /// A segment that consumers have not been told of yet, or null.
   [[nodiscard]] Segment* unannounced() noexcept;
   /// An older segment whose slots are all free, or null.
   [[nodiscard]] Segment* drained() noexcept;

@@ -15,7 +15,7 @@ enum class SpinKind : std::uint8_t { kAdaptive, kBusy, kOff };
 ///
 /// Threads: one waiting thread.
 /// Source:  the free part is the ski-rental bound: a spin as long as a sleep and wake cost is at most twice the best
-/// choice.
+///          choice.
 class Spinner {
  public:
   Spinner(SpinKind kind, double budget) noexcept
@@ -37,15 +37,18 @@ class Spinner {
   bool spin(Ready&& ready, std::int64_t deadline_ns) noexcept {
     if (kind_ == SpinKind::kOff) return ready();
     std::int64_t start = 0;
-    for (std::uint32_t turn = 0;; ++turn) {
-      if (ready()) return true;
+    std::int64_t now = 0;
+    bool done = false;
+    for (std::uint32_t turn = 0; !(done = ready()); ++turn) {
       base::cpu_relax();
       if (turn % kTurnsPerLook != kTurnsPerLook - 1) continue;
-      const std::int64_t now = base::monotonic_ns();
+      now = base::monotonic_ns();
       if (start == 0) start = now;
-      if (now >= deadline_ns) return ready();
-      if (kind_ == SpinKind::kAdaptive && now - start > allowance(now)) return used_up(now - start);
+      if (now >= deadline_ns || (kind_ == SpinKind::kAdaptive && now - start > allowance(now))) break;
     }
+    // Also of a spin that was worth it: else a fast stream, or short timeouts in a loop, would spin all the time.
+    credit_ns_ -= std::clamp(now - start - kFreeNs, std::int64_t{0}, credit_ns_);
+    return done || ready();
   }
 
  private:
@@ -60,11 +63,6 @@ class Spinner {
     credit_ns_ = std::min(kMostCreditNs, credit_ns_ + earned);
     counted_until_ = now;
     return kFreeNs + credit_ns_;
-  }
-
-  bool used_up(std::int64_t spun) noexcept {
-    credit_ns_ -= std::min(credit_ns_, spun - kFreeNs);
-    return false;
   }
 
   SpinKind kind_;

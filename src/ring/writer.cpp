@@ -72,7 +72,6 @@ Writer::Writer(WriterSettings settings, memory::SealedMemory memory, ControlOut&
 }
 
 // --- slots
-// ---------------------------------------------------------------------------------------------------------------
 
 Result<void> Writer::reserve(std::uint64_t slot_size) {
   const Lock lock(mutex_);
@@ -149,7 +148,6 @@ Result<void> Writer::set_burst(std::uint32_t burst) {
 }
 
 // --- publish
-// -------------------------------------------------------------------------------------------------------------
 
 bool Writer::has_entry_room() const noexcept {
   // An entry is retired 8 publishes before it is overwritten: a tag stored last isn't enough, a slow reader's copy
@@ -297,7 +295,6 @@ std::int64_t Writer::stamp() noexcept {
 }
 
 // --- markers
-// -------------------------------------------------------------------------------------------------------------
 
 Result<void> Writer::make_marker_room() {
   if (has_entry_room()) return {};
@@ -364,21 +361,23 @@ void Writer::post_marker(const QueueMessage& queue, MarkerKind kind) {
 }
 
 // --- waits
-// ---------------------------------------------------------------------------------------------------------------
 
 Writer::WaitEnd Writer::wait_for_slowest(Lock& lock, std::int64_t deadline_ns, bool may_demote) {
   const std::shared_ptr<ConsumerLink> link = slowest();
   if (link == nullptr) return WaitEnd::kMoved;
   const std::uint64_t seen = link->cursor;
   std::int64_t now = base::monotonic_ns();
-  if (link->waited_since == 0) link->waited_since = now;
+  if (link->waited_since == 0 && may_demote) link->waited_since = now;
   const std::int64_t patience = may_demote ? settings_.stall_timeout_ns : base::kForever;
   const std::int64_t stall_at =
       patience > base::kForever - link->waited_since ? base::kForever : link->waited_since + patience;
   lock.unlock();
   sleep_until_moved(*link, seen, std::min({deadline_ns, stall_at, now + kWatchdogNs}));
   lock.lock();
-  if (interrupted_.load(std::memory_order_seq_cst)) return WaitEnd::kInterrupted;
+  if (interrupted_.load(std::memory_order_seq_cst)) {
+    link->waited_since = 0;  // a pause of the producer is no stall of the consumer
+    return WaitEnd::kInterrupted;
+  }
   refresh_cursors();
   const bool waited_for = link->gates && !link->gone.load(std::memory_order_acquire);
   if (link->cursor != seen || !waited_for) return WaitEnd::kMoved;  // it left or broke the protocol, perhaps

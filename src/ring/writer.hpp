@@ -73,6 +73,7 @@ struct JoinWish {
 ///
 /// Threads:   publish, publish_marker and drain from one thread; all else from any thread.
 /// Real time: publish and loan make no system call and no allocation while consumers keep up and are awake.
+/// Units:     sizes are bytes; times are ns of CLOCK_MONOTONIC.
 /// Errors:    each call lists its own.
 class Writer {
  public:
@@ -82,6 +83,7 @@ class Writer {
                                                               ControlOut& control);
 
   // --- slots; any thread
+  /// Makes room for frames of `slot_size` bytes ahead of time. Errors: those of SlotPool::ensure().
   [[nodiscard]] Result<void> reserve(std::uint64_t slot_size);
   /// Errors: kFull (max-loans are out, or two older segments are in use), kTooLarge, kNoMemory.
   [[nodiscard]] Result<SlotRef> loan(std::uint64_t size);
@@ -101,6 +103,7 @@ class Writer {
   }
   /// Appends the kept slots that no consumer reads any more (they are loans again).
   void reclaimed(std::vector<std::uint16_t>& slots);
+  /// Errors: kInvalidArgument (more slots or entries than the lane can have).
   [[nodiscard]] Result<void> set_burst(std::uint32_t burst);
   void set_when_full(WhenFull policy) noexcept { when_full_.store(policy, std::memory_order_relaxed); }
 
@@ -120,14 +123,14 @@ class Writer {
   /// True: in the ring. False: dropped by policy, and counted; the slot is still on loan.
   /// Errors: kInterrupted.
   [[nodiscard]] Result<bool> publish(const Outgoing& frame);
-  /// `queue(number, seq)` puts the message on every connection's queue, under the mutex; then its marker is published.
-  /// Errors: kInterrupted.
+  /// Puts the message on every connection's queue. Called under the mutex.
   using QueueMessage = std::function<void(std::uint64_t number, std::uint64_t seq)>;
   enum class MarkerKind : std::uint8_t {
     kPlain,
     kBarrier,  // a consumer that joins later doesn't start before it
     kEnd,      // end of stream: a consumer that joins later starts at it at the latest
   };
+  /// Has the message queued, and then publishes its marker. Errors: kInterrupted.
   [[nodiscard]] Result<void> publish_marker(const QueueMessage& queue, MarkerKind kind);
   /// Waits until gating consumers took everything. Errors: kTimeout, kInterrupted.
   [[nodiscard]] Result<void> drain(std::int64_t deadline_ns);

@@ -11,7 +11,6 @@
 namespace framelane::ring {
 
 // --- cursors
-// -------------------------------------------------------------------------------------------------------------
 
 void Writer::refresh_cursors() noexcept {
   for (const auto& link : table_.links()) {
@@ -77,7 +76,6 @@ void Writer::break_protocol(ConsumerLink& link, std::string_view field) noexcept
 }
 
 // --- retire and free
-// -----------------------------------------------------------------------------------------------------
 
 void Writer::reclaim() noexcept {
   refresh_cursors();
@@ -172,7 +170,6 @@ void Writer::reclaimed(std::vector<std::uint16_t>& slots) {
 }
 
 // --- consumers
-// -----------------------------------------------------------------------------------------------------------
 
 Result<ConsumerId> Writer::add_consumer(const JoinWish& wish, const std::function<void(const Joined&)>& welcome) {
   auto memory =
@@ -233,7 +230,6 @@ void Writer::stop_gating(ConsumerId id) noexcept {
 }
 
 // --- statistics
-// ----------------------------------------------------------------------------------------------------------
 
 WriterCounters Writer::counters() const noexcept {
   constexpr auto relaxed = std::memory_order_relaxed;

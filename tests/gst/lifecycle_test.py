@@ -121,7 +121,7 @@ class Lifecycle(LaneTest):
         first = self.receiver()
         second = self.receiver()
         sending = self.launch("videotestsrc num-buffers=400 ! video/x-raw,format=GRAY8,width=64,height=48,"
-                              "framerate=200/1 ! clocksync ! lanesink lane=x leaky=no wait-for-consumers=2")
+                              "framerate=200/1 ! lanesink lane=x sync=true leaky=no wait-for-consumers=2")
         self.until_prints(first, "buffer", 20)
         first.signal(signal.SIGKILL)
         self.finish(sending)

@@ -131,14 +131,37 @@ TEST_F(LaneSrcTest, EventsOfTheApplicationGoIntoTheStream) {
 TEST_F(LaneSrcTest, WhoJoinsInTheMiddleBeginsWithAKeyUnit) {
   Pipeline sender(
       "videotestsrc is-live=true ! video/x-raw,width=64,height=48,framerate=100/1 ! "
-      "vp8enc deadline=1 keyframe-max-dist=100000 ! lanesink name=sink_x lane=x");
+      "vp8enc deadline=1 keyframe-max-dist=100000 ! lanesink name=sink_x lane=x leaky=no");
   sender.play();
   ASSERT_TRUE(comes([&] { return stat(sender.element("sink_x"), "published") >= 20; }));
-  Pipeline receiving(receiver("x", "num-buffers=30"));
+  Pipeline receiving(receiver("x", "num-buffers=30 timestamp-mode=producer"));
   Tap tap(receiving.element("out_x"), "sink");
   ASSERT_TRUE(receiving.play().ends());
   // The encoder alone would make the next one in 1000 s: the sink has asked for it.
   EXPECT_FALSE(GST_BUFFER_FLAG_IS_SET(tap.seen().at(0).buffer, GST_BUFFER_FLAG_DELTA_UNIT));
+}
+
+TEST_F(LaneSrcTest, WhoWasPassedOverGoesOnWithAKeyUnit) {
+  Pipeline sender(
+      "videotestsrc is-live=true ! video/x-raw,width=64,height=48,framerate=100/1 ! "
+      "vp8enc deadline=1 keyframe-max-dist=100000 ! lanesink name=sink_x lane=x burst=4 wait-for-consumers=1");
+  Pipeline receiving(receiver("x", "timestamp-mode=producer"));
+  Tap tap(receiving.element("out_x"), "sink");
+  receiving.play();
+  sender.play();
+  ASSERT_TRUE(comes([&] { return tap.count() >= 5; }));
+  receiving.set(GST_STATE_PAUSED);
+  ASSERT_TRUE(comes([&] { return stat(sender.element("sink_x"), "passed-over") > 0; }));
+  const std::size_t before = tap.count();
+  receiving.play();
+  ASSERT_TRUE(comes([&] { return tap.count() >= before + 10; }));
+  bool gap_seen = false;
+  for (const auto& seen : tap.seen()) {
+    const bool gap = GST_BUFFER_IS_DISCONT(seen.buffer);
+    EXPECT_FALSE(gap && GST_BUFFER_FLAG_IS_SET(seen.buffer, GST_BUFFER_FLAG_DELTA_UNIT));
+    gap_seen = gap_seen || gap;
+  }
+  EXPECT_TRUE(gap_seen);
 }
 
 TEST_F(LaneSrcTest, SaysWhenItIsConnected) {

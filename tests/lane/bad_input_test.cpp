@@ -176,7 +176,6 @@ TEST_F(BadInput, SettingsOutOfRangeAreNamed) {
 }
 
 // --- frames that are too large
-// -------------------------------------------------------------------------------------------
 
 TEST_F(BadInput, AFrameBeyondTheProducersMaxFrameSize) {
   ProducerSettings settings;
@@ -231,7 +230,6 @@ TEST_F(BadInput, SlotsBeyondTheConsumersMaxFrameSizeInMidStream) {
 }
 
 // --- memory that can't be had; limits are a process's, so in one of its own
-// ----------------------------------------------
 
 void limit(int resource, rlim_t bytes) {
   const rlimit wanted{bytes, bytes};

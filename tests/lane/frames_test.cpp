@@ -339,7 +339,6 @@ TEST_F(Frames, PublishCopyCountsItsCopies) {
 }
 
 // --- loans
-// ---------------------------------------------------------------------------------------------------------------
 
 TEST_F(Frames, LoansAreFilledInAnyOrderAndDiscardedOnOtherThreads) {
   ProducerSettings settings;
@@ -392,7 +391,6 @@ TEST_F(Frames, WrongPublishesKeepTheLoan) {
 }
 
 // --- kept loans
-// ----------------------------------------------------------------------------------------------------------
 
 /// Reclaims until nothing changes.
 std::vector<std::uint16_t> reclaim_all(Producer& producer) {

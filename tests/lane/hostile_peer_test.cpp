@@ -16,7 +16,6 @@ namespace framelane::lane_test {
 namespace {
 
 // --- consumers
-// -----------------------------------------------------------------------------------------------------------
 
 class HostileConsumer : public LaneTest {
  protected:
@@ -178,7 +177,6 @@ TEST_F(HostileConsumer, AHelloOfAnotherVersionIsRejectedWithASentence) {
 }
 
 // --- producers
-// -----------------------------------------------------------------------------------------------------------
 
 memory::SealedMemory sealed(std::size_t size, memory::Sharing sharing) {
   auto made = memory::create_sealed("fake", size, sharing);

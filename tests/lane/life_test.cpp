@@ -6,7 +6,9 @@
 #include <optional>
 #include <thread>
 
+#include "base/child.hpp"
 #include "lanes.hpp"
+#include "support/sanitizers.hpp"
 
 namespace framelane::lane_test {
 namespace {
@@ -219,7 +221,6 @@ TEST_F(Life, BothSidesMayCloseAtTheSameMoment) {
 }
 
 // --- leaks
-// ---------------------------------------------------------------------------------------------------------------
 
 std::size_t entries(const char* directory) {
   std::size_t count = 0;
@@ -234,6 +235,26 @@ std::size_t lane_mappings() {
     if (line.find("/memfd:") != std::string::npos) ++count;
   }
   return count;
+}
+
+TEST_F(Life, AForkedChildMayDestroyBothEnds) {
+  if (kSanitized) GTEST_SKIP() << "a sanitizer's runtime doesn't bear a fork with threads";
+  std::optional<Producer> producer(produce());
+  std::optional<Consumer> consumer(join());
+  ASSERT_TRUE(ok(producer->wait_for_consumers(1, kPatience)));
+  publish_frames(*producer, 0, 3, 1000);
+  take_frames(*consumer, 0, 1);
+  std::optional<Loan> loan(producer->loan(1000).value());
+  const int status = test::in_child([&] {
+    consumer.reset();
+    producer.reset();
+    return 7;
+  });
+  EXPECT_EQ(status, 7);
+  loan.reset();
+  publish_frames(*producer, 3, 2, 1000);
+  take_frames(*consumer, 1, 4);  // the parent's ends are as they were
+  EXPECT_EQ(producer->num_consumers(), 1u);
 }
 
 TEST_F(Life, LeavesNoDescriptorsMappingsOrThreads) {

@@ -20,7 +20,6 @@ namespace framelane::lane_test {
 namespace {
 
 // --- roles
-// ---------------------------------------------------------------------------------------------------------------
 
 /// What a taker reports when its stream has ended.
 struct Report {
@@ -143,7 +142,6 @@ int publish_and_fork(Channel& parent, const Arguments& /*arguments*/) {
 const RoleOf kForker("forker", publish_and_fork);
 
 // --- tests
-// ---------------------------------------------------------------------------------------------------------------
 
 using Processes = LaneTest;
 

@@ -234,7 +234,10 @@ INSTANTIATE_TEST_SUITE_P(Kinds, FramePathOf,
                                             ::testing::Values(WhenFull::kWait, WhenFull::kPassOver)));
 
 TEST_P(FramePathOf, HasNoAllocationAndNoSystemCall) {
-  const auto [stamps, wake, when_full] = GetParam();
+  // No structured binding: clang 14 can't capture one in a lambda.
+  const StampKind stamps = std::get<0>(GetParam());
+  const bool wake = std::get<1>(GetParam());
+  const WhenFull when_full = std::get<2>(GetParam());
   if (stamps != StampKind::kOff && clock_is_a_system_call()) GTEST_SKIP() << "this machine's clock is a system call";
   in_child(
       [&] {

@@ -16,7 +16,7 @@ using LogHook = void (*)(LogLevel level, std::string_view text, void* user);
 /// that another thread is logging may still reach the old hook, so what `user` points to should live on.
 void set_log_hook(LogHook hook, void* user) noexcept;
 
-/// Logs one line through the hook.
+/// Logs one line through the hook. Threads: any. Real time: no, the hook may wait.
 void log(LogLevel level, std::string_view text) noexcept;
 
 }  // namespace framelane::base

@@ -65,7 +65,7 @@ class Consumer {
   void resume() noexcept;
 
   [[nodiscard]] ConsumerStats stats() const;
-  /// "shm" while connected through shared memory, empty before the first connection.
+  /// "shm", also after the connection is lost; empty before the first one.
   [[nodiscard]] std::string transport() const;
   [[nodiscard]] const std::string& descriptor() const noexcept;
 

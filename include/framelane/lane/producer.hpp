@@ -59,7 +59,6 @@ class Loan {
   lane::ProducerCore* core_ = nullptr;  // null while a small payload lies here; lives as long as a slot is out
   std::byte* data_ = nullptr;
   std::uint32_t capacity_ = 0;
-  std::uint32_t size_ = 0;
   std::uint16_t slot_ = 0;
   alignas(8) std::byte inline_[32] = {};
 };
@@ -99,22 +98,27 @@ class Producer {
   /// Errors: kTooLarge, kNoMemory, kFull (two older segments are still being read).
   [[nodiscard]] Result<void> reserve(std::size_t slot_size);
 
-  /// Lends a slot of at least `size` bytes. Doesn't wait for consumers (only publish does).
-  /// Errors: kFull (max_loans are out), kTooLarge, kNoMemory.
+  /// Lends a slot of at least `size` bytes. Waits for consumers only with leaky=kNo, when the frame is larger than any
+  /// before and frames of two older sizes are still being read: then up to full_timeout.
+  /// Errors: kFull (max_loans are out, or the wait was in vain), kTooLarge, kNoMemory, kInterrupted, kUnsupported,
+  /// kSystem.
   [[nodiscard]] Result<Loan> loan(std::size_t size);
-  /// The same, without waiting for a lock: empty when the lock is taken or all loans are out.
+  /// The same, without waiting: empty when the lock is taken, all loans are out or there are no slots of that size yet
+  /// (see reserve()). Errors: kTooLarge.
   [[nodiscard]] Result<std::optional<Loan>> try_loan(std::size_t size);
 
   /// Publishes the first `size` bytes of a loan. When the ring is full, the policy decides. The loan is used up if
   /// the frame was sent or dropped, and kept if an error is returned.
-  /// Errors: kInvalidArgument (empty loan or size beyond its capacity), kInterrupted (while waiting for room).
+  /// Errors: kInvalidArgument (empty loan, another producer's or one that is published already, a size beyond its
+  /// capacity, a stream that has ended), kInterrupted (while waiting for room). A payload of at most 32 bytes with
+  /// metadata needs a slot after all: also those of loan().
   [[nodiscard]] Result<Published> publish(Loan& loan, std::size_t size, const format::FrameInfo& info = {},
                                           Wake wake = Wake::kNow);
   [[nodiscard]] Result<Published> publish(Loan&& loan, std::size_t size, const format::FrameInfo& info = {},
                                           Wake wake = Wake::kNow) {
     return publish(loan, size, info, wake);
   }
-  /// Loans, copies `bytes` and publishes.
+  /// Loans, copies `bytes` and publishes. Errors: those of loan() and publish().
   [[nodiscard]] Result<Published> publish_copy(std::span<const std::byte> bytes, const format::FrameInfo& info = {},
                                                Wake wake = Wake::kNow);
   /// Wakes consumers that sleep although frames are there (after Wake::kLater).
@@ -123,16 +127,19 @@ class Producer {
   /// For memory that others may still read after it was published (a GstMemory): publishes, but the slot comes back
   /// only when the ring AND the owner are done. The Loan stays valid for reading, data() included; reclaimed() tells
   /// when no consumer reads it any more; after that the loan may be published again, or discarded.
+  /// Errors: as publish().
   [[nodiscard]] Result<Published> publish_kept(Loan& loan, std::size_t size, const format::FrameInfo& info = {});
   /// Appends the slots of kept loans that no consumer reads any more; first reclaims what can be.
   void reclaimed(std::vector<std::uint16_t>& slots);
 
   /// Sends an event in order with the frames. Caps are the text that all consumers see as the format.
-  /// Errors: kInterrupted, kTooLarge (text), kNoMemory.
+  /// Errors: kInterrupted, kTooLarge (text), kInvalidArgument (an event that can't be; a stream that has ended; caps
+  /// whose frame rate makes burst_time more slots than a lane has).
   [[nodiscard]] Result<void> send(const format::Event& event);
-  /// send() of a kCaps event, and burst_time becomes frames by its rate.
+  /// send() of a kCaps event, and burst_time becomes frames by its rate. Errors: as send().
   [[nodiscard]] Result<void> set_caps(std::string_view caps);
   /// Ends the stream: consumers take what is published and then get kEndOfStream. A new kStreamStart begins another.
+  /// Errors: as send().
   [[nodiscard]] Result<void> end_of_stream();
 
   /// Waits until at least `count` consumers are connected. Errors: kTimeout, kInterrupted.
@@ -152,7 +159,7 @@ class Producer {
   /// Canonical descriptor of the lane, e.g. "lane.shm:///run/user/1000/framelane/cam0".
   [[nodiscard]] const std::string& descriptor() const noexcept;
 
-  /// Called on the monitor's thread when a consumer came (joined) or went (with the reason).
+  /// Called on the monitor's thread when a consumer came (joined) or went (with the reason); must not wait.
   using ConsumerCallback = std::function<void(const ConsumerInfo& info, bool joined, std::string_view reason)>;
   void on_consumer(ConsumerCallback callback);
 

@@ -35,7 +35,7 @@ struct ProducerStats {
   std::uint64_t wakes = 0;         ///< sleeping consumers woken
   std::uint64_t demotions = 0;
   std::uint64_t evictions = 0;  ///< consumers disconnected for a broken protocol or a full queue
-  std::uint64_t copied = 0;     ///< frames copied into a slot because their memory could not be published twice
+  std::uint64_t copied = 0;     ///< frames that publish_copy() copied into a slot
   std::uint32_t loans = 0;      ///< slots out for writing now
   std::uint32_t slots = 0;      ///< slots of the current segment that can be used now
   std::uint32_t free_slots = 0;
