@@ -80,6 +80,7 @@ class ProducerCore final : public ring::ControlOut,
     transport::ControlSocket socket;
     transport::SendQueue queue;
     ConsumerInfo info;
+    bool demoted = false;            // stands still; guarded by peers_mutex_
     std::atomic<bool> going{false};  // its removal is under way; set under peers_mutex_
     bool left = false;               // it takes no more, but holds frames; guarded by peers_mutex_
     base::UniqueFd pidfd;

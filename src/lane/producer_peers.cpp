@@ -75,6 +75,7 @@ void ProducerCore::demoted(ring::ConsumerId id, bool demoted) {
   for (const auto& peer : peers_) {
     if (peer->id != id || !message) continue;
     queue_to(*peer, *message);
+    peer->demoted = demoted;
     if (demoted) {
       base::log(base::LogLevel::kWarning, "consumer " + std::to_string(id) + " (" + peer->info.name + ", pid " +
                                               std::to_string(peer->info.pid) + ") of " + descriptor_ +
@@ -336,7 +337,7 @@ void ProducerCore::close() noexcept {
   for (const PeerPtr& peer : peers) {
     if (leave) static_cast<void>(peer->queue.push(*leave));
     // What can't be sent until then is lost with the consumer.
-    static_cast<void>(peer->queue.drain(peer->socket, deadline));
+    static_cast<void>(peer->queue.drain(peer->socket, peer->demoted ? 0 : deadline));
     peer->socket_watch.reset();
     peer->death_watch.reset();
     writer_->remove_consumer(peer->id);

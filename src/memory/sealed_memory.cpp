@@ -103,7 +103,8 @@ tl::unexpected<Error> mapping_failed(std::size_t size) {
   if (errno != ENOMEM) return fail(Code::kSystem, what + system_words());
   if (const auto limit = limit_of(RLIMIT_AS)) {
     return fail(Code::kNoMemory, what + "no address space is left; its limit (RLIMIT_AS, ulimit -v) is " +
-                                     std::to_string(*limit) + " bytes");
+                                     std::to_string(*limit) +
+                                     " bytes; raise it, or lower burst, max-loans, max-held or max-consumers");
   }
   return fail(Code::kNoMemory, what + "no memory or address space is left");
 }

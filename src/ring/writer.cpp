@@ -273,7 +273,10 @@ std::int64_t Writer::stamp() noexcept {
     const std::uint32_t retired = retire(kRetireAhead, has_entry_room() ? Floor::kKeepNewest : Floor::kNone);
     if (has_entry_room() && has_frame_room()) return true;
     if (retired != 0) continue;  // a smaller burst can leave more than one turn's worth
-    if (policy == WhenFull::kDropNew) return false;
+    if (policy == WhenFull::kDropNew) {
+      if (!demote_if_stalled()) return false;
+      continue;
+    }
     if (policy == WhenFull::kPassOver) {
       pass_over_one();
       continue;
@@ -361,6 +364,17 @@ void Writer::post_marker(const QueueMessage& queue, MarkerKind kind) {
 }
 
 // --- waits
+
+// A policy that never waits has to look at the clock itself, else one consumer that stands still starves all others for ever.
+bool Writer::demote_if_stalled() noexcept {
+  const std::shared_ptr<ConsumerLink> link = slowest();
+  if (link == nullptr) return false;
+  const std::int64_t now = base::monotonic_ns();
+  if (link->waited_since == 0) link->waited_since = now;
+  if (now - link->waited_since < settings_.stall_timeout_ns) return false;
+  demote(*link);
+  return true;
+}
 
 Writer::WaitEnd Writer::wait_for_slowest(Lock& lock, std::int64_t deadline_ns, bool may_demote) {
   const std::shared_ptr<ConsumerLink> link = slowest();

@@ -221,6 +221,7 @@ class Writer {
   [[nodiscard]] WaitEnd wait_for_slowest(Lock& lock, std::int64_t deadline_ns, bool may_demote);
   void sleep_until_moved(ConsumerLink& link, std::uint64_t seen, std::int64_t until_ns) noexcept;
   void demote(ConsumerLink& link) noexcept;
+  [[nodiscard]] bool demote_if_stalled() noexcept;
   [[nodiscard]] std::shared_ptr<ConsumerLink> slowest() const noexcept;
 
   WriterSettings settings_;

@@ -193,6 +193,15 @@ Result<base::UniqueFd> open_listener() {
   return fd;
 }
 
+// Where no lane ever was, a socket may be another program's. (Where one was, a child that a dead producer forked may still listen.)
+bool somebody_listens(const std::string& path) {
+  const base::UniqueFd probe(socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+  const sockaddr_un address = address_of(path);
+  if (!probe.valid() || connect(probe.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address) == 0)
+    return true;
+  return errno != ECONNREFUSED && errno != ENOENT;
+}
+
 }  // namespace
 
 Result<void> check_directory(const std::string& directory) {
@@ -246,6 +255,8 @@ Result<void> LaneFiles::lock() {
     const auto outcome = try_lock(directory_.get(), file, lock.get());
     if (!outcome) return tl::unexpected(outcome.error());
     if (*outcome == LockOutcome::kLocked) {
+      struct stat before {};
+      claimed_before_ = fstat(lock.get(), &before) == 0 && before.st_size != 0;
       write_holder(lock.get());
       lock_ = std::move(lock);
       return {};
@@ -265,6 +276,10 @@ Result<void> LaneFiles::replace_stale_socket() {
   if (!S_ISSOCK(there.st_mode)) {
     return fail(Code::kInvalidArgument,
                 quoted(socket_path_) + " exists and is not a socket: remove it or choose another lane name");
+  }
+  if (!claimed_before_ && somebody_listens(socket_path_)) {
+    return fail(Code::kInUse,
+                "another program listens on " + quoted(socket_path_) + ": choose another lane name or directory");
   }
   if (unlinkat(directory_.get(), name_.c_str(), 0) == 0 || errno == ENOENT) return {};
   return system_error("cannot remove the stale socket " + quoted(socket_path_));

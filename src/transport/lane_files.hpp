@@ -68,6 +68,7 @@ class LaneFiles {
   dev_t socket_device_ = 0;
   ino_t socket_inode_ = 0;
   bool bound_ = false;
+  bool claimed_before_ = false;  // the lock file names an earlier producer
 };
 
 }  // namespace framelane::transport

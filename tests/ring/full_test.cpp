@@ -209,6 +209,21 @@ TEST(Demotion, ComesAfterTheStallTimeoutAndEndsWhenCaughtUp) {
   EXPECT_EQ(stalled.take_all(), numbers(lane.sent() - 8, 8)) << "it gates again: the burst is there";
 }
 
+TEST(Demotion, ComesAlsoWhenNewFramesAreDropped) {
+  Lane lane({.sizes = {.burst = 8}, .when_full = WhenFull::kDropNew, .stall_timeout_ns = 3 * kMs});
+  TestConsumer stalled(lane);
+  TestConsumer other(lane);
+  ASSERT_TRUE(lane.send(8));
+  other.take_all();
+  EXPECT_FALSE(lane.send_slot()) << "the first drop starts its time";
+  EXPECT_EQ(lane.counters().demotions, 0u);
+  std::this_thread::sleep_for(std::chrono::nanoseconds(4 * kMs));
+  EXPECT_TRUE(lane.send_slot()) << "one that stands still must not starve the others for ever";
+  EXPECT_EQ(lane.control.demotions(), (Demotions{{stalled.id(), true}}));
+  EXPECT_EQ(other.take_all(), numbers(8, 1));
+  EXPECT_EQ(lane.counters().dropped_full, 1u);
+}
+
 TEST(Demotion, EndsAtHalfABurstBehind) {
   Lane lane({.sizes = {.burst = 8}, .full_timeout_ns = base::kForever, .stall_timeout_ns = 1 * kMs});
   TestConsumer stalled(lane, {.max_held = 16});
