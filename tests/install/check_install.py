@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: MIT
 """Installs the build into an empty folder and builds an application against what is there, found by pkg-config.
 
-check_install.py BUILD_DIR PREFIX LIBDIR PLUGINS COMPILER...    PLUGINS: yes when the GStreamer elements were built
+check_install.py BUILD_DIR PREFIX LIBDIR PLUGINS COMPILER...    PLUGINS: the folder of the GStreamer elements, or no
 """
 import os
 import shlex
@@ -21,11 +21,11 @@ def run(command: list, **options) -> str:
     return result.stdout
 
 
-def check_files(root: Path, libdir: Path, plugins: bool) -> None:
+def check_files(root: Path, libdir: Path, plugins: Path | None) -> None:
     missing = [str(path) for path in (libdir / "libframelane.so", libdir / "pkgconfig/framelane.pc",
                                       root / "include/framelane/lane/producer.hpp") if not path.exists()]
-    if plugins and not list(libdir.glob("gstreamer-1.0/libgst*.so")):
-        missing.append(f"{libdir}/gstreamer-1.0/libgst*.so")
+    if plugins is not None and not list(plugins.glob("libgstframelane.so")):
+        missing.append(f"{plugins}/libgstframelane.so")
     if missing:
         sys.exit("not installed: " + ", ".join(missing))
 
@@ -34,7 +34,7 @@ def main(build: str, prefix: str, libdir: str, plugins: str, *compiler: str) -> 
     with tempfile.TemporaryDirectory() as folder:
         run(["meson", "install", "-C", build, "--no-rebuild", "--quiet", "--destdir", folder])
         root = Path(folder) / prefix.lstrip("/")
-        check_files(root, root / libdir, plugins == "yes")
+        check_files(root, root / libdir, None if plugins == "no" else Path(folder) / plugins.lstrip("/"))
         # The .pc file names the final prefix; the sysroot puts the folder before it.
         env = dict(os.environ, PKG_CONFIG_PATH=str(root / libdir / "pkgconfig"), PKG_CONFIG_SYSROOT_DIR=folder,
                    LD_LIBRARY_PATH=str(root / libdir))
