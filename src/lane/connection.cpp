@@ -109,7 +109,8 @@ bool Connection::inbox_is_full() const noexcept {
 }
 
 void Connection::on_socket() {
-  // A few at a time, so that a flood keeps the monitor's thread from no other lane. A dead producer's socket holds little.
+  // A few at a time, so that a flood keeps the monitor's thread from no other lane. A dead producer's socket holds
+  // little.
   for (int messages = 0; messages < kMessagesAtOnce || died_; ++messages) {
     {
       const std::lock_guard lock(inbox_mutex_);

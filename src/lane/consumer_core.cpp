@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <new>
 
 #include <poll.h>
 #include <sys/eventfd.h>
@@ -396,7 +397,7 @@ void ConsumerCore::resume() noexcept {
 void ConsumerCore::close() noexcept {
   if (getpid() != pid_) {  // a forked child's copy: the mappings are not there, and the connection is the parent's
     connection_ = nullptr;
-    static_cast<void>(new Frame(std::move(stash_)));  // never released: its page isn't mapped here
+    static_cast<void>(new (std::nothrow) Frame(std::move(stash_)));  // never released: its page isn't mapped here
     return;
   }
   handshake_.reset();

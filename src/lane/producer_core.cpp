@@ -7,6 +7,7 @@
 #include <cmath>
 #include <cstring>
 #include <limits>
+#include <new>
 
 #include <sys/random.h>
 #include <unistd.h>
@@ -134,7 +135,7 @@ void ProducerCore::discard(std::uint16_t slot) noexcept {
 void ProducerCore::abandon(std::shared_ptr<ProducerCore> core) noexcept {
   core->close();
   if (getpid() != core->pid_) {  // a forked child's copy is never taken apart: neither mappings nor threads are there
-    static_cast<void>(new std::shared_ptr<ProducerCore>(std::move(core)));
+    static_cast<void>(new (std::nothrow) std::shared_ptr<ProducerCore>(std::move(core)));
     return;
   }
   const std::lock_guard lock(core->loans_mutex_);

@@ -365,7 +365,8 @@ void Writer::post_marker(const QueueMessage& queue, MarkerKind kind) {
 
 // --- waits
 
-// A policy that never waits has to look at the clock itself, else one consumer that stands still starves all others for ever.
+// A policy that never waits has to look at the clock itself, else one consumer that stands still starves all others for
+// ever.
 bool Writer::demote_if_stalled() noexcept {
   const std::shared_ptr<ConsumerLink> link = slowest();
   if (link == nullptr) return false;

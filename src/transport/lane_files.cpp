@@ -193,7 +193,8 @@ Result<base::UniqueFd> open_listener() {
   return fd;
 }
 
-// Where no lane ever was, a socket may be another program's. (Where one was, a child that a dead producer forked may still listen.)
+// Where no lane ever was, a socket may be another program's. (Where one was, a child that a dead producer forked may
+// still listen.)
 bool somebody_listens(const std::string& path) {
   const base::UniqueFd probe(socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
   const sockaddr_un address = address_of(path);
