@@ -56,7 +56,10 @@ def skipped_inside(text: str) -> list:
 def remarks(test: dict) -> list:
     """What a reader should know of a program: that it failed, or what it skipped and why."""
     text = test.get("stdout", "") + "\n" + test.get("stderr", "")
-    lines = [f"skipped: {test['name']}: {name}" for name in skipped_inside(text)]
+    names = skipped_inside(text)
+    lines = [f"skipped: {test['name']}: {name}" for name in names[:3]]
+    if len(names) > 3:
+        lines.append(f"skipped: {test['name']}: {len(names) - 3} more")
     if test["result"] == "SKIP":
         words = re.findall(r"^.*skip.*$", text, re.M | re.I)
         return [f"skipped: {test['name']}" + (": " + words[0].strip() if words else "")]

@@ -36,6 +36,11 @@ class CountTests(unittest.TestCase):
     def test_counts_every_test_of_a_gtest_program(self):
         self.assertEqual(self.count(("OK", {"stdout": GTEST})), ["4 0 1", "   skipped: test 0: Ring.NeedsHugePages"])
 
+    def test_names_only_the_first_of_many_skipped_tests(self):
+        many = "".join(f"[  SKIPPED ] Ring.T{number}\n" for number in range(9))
+        lines = self.count(("OK", {"stdout": "[  SKIPPED ] 9 tests, listed below:\n" + many}))
+        self.assertEqual([lines[0], len(lines), lines[-1]], ["0 0 9", 5, "   skipped: test 0: 6 more"])
+
     def test_counts_failures_and_names_the_program(self):
         lines = self.count(("FAIL", {"stdout": GTEST_FAILED}), ("OK", {}), exit_code=1)
         self.assertEqual(lines[:2], ["5 2 1", "   fail: test 0"])
