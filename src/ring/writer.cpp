@@ -92,25 +92,12 @@ Result<SlotRef> Writer::loan(std::uint64_t size) {
     }
     if (auto ready = pool_.ensure(size, false); !ready) return tl::unexpected(ready.error());
   }
-  auto slot = pool_.take_free();
-  if (!slot) {
-    reclaim();
-    slot = pool_.take_free();
-  }
+  const auto slot = lend();
   if (!slot) return fail(Code::kFull, "no slot is free; release frames, or raise burst or max-held");
-  add(lent_, 1);
-  add(handed_, 1);
   return *slot;
 }
 
-bool Writer::draining() const noexcept {
-  const Lock lock(mutex_);
-  return pool_.draining();
-}
-
-std::optional<SlotRef> Writer::try_loan(std::uint64_t size) {
-  const Lock lock(mutex_, std::try_to_lock);
-  if (!lock.owns_lock() || !pool_.fits(size) || loans() >= settings_.sizes.max_loans) return std::nullopt;
+std::optional<SlotRef> Writer::lend() noexcept {
   auto slot = pool_.take_free();
   if (!slot) {
     reclaim();
@@ -121,6 +108,17 @@ std::optional<SlotRef> Writer::try_loan(std::uint64_t size) {
     add(handed_, 1);
   }
   return slot;
+}
+
+bool Writer::draining() const noexcept {
+  const Lock lock(mutex_);
+  return pool_.draining();
+}
+
+std::optional<SlotRef> Writer::try_loan(std::uint64_t size) {
+  const Lock lock(mutex_, std::try_to_lock);
+  if (!lock.owns_lock() || !pool_.fits(size) || loans() >= settings_.sizes.max_loans) return std::nullopt;
+  return lend();
 }
 
 void Writer::discard(std::uint16_t slot) noexcept {
