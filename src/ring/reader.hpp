@@ -22,8 +22,8 @@ namespace framelane::ring {
 class ControlIn {
  public:
   virtual ~ControlIn() = default;
-  /// Applies the control messages up to the one whose number ends in `ctl`, and returns that one's whole number. Must not
-  /// wait: the take is undone when a message is still on its way, and poll() is called again.
+  /// Applies the control messages up to the one whose number ends in `ctl`, and returns that one's whole number.
+  /// Must not wait: the take is undone when a message is still on its way, and poll() is called again.
   /// Errors: kTimeout (not there yet), kProtocol (didn't come in a second, or says what can't be), kPeerLost.
   [[nodiscard]] virtual Result<std::uint64_t> apply_up_to(std::uint16_t ctl) = 0;
 };
