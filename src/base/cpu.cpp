@@ -3,11 +3,12 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <cstring>
 #include <string>
 
 #include <sched.h>
 #include <unistd.h>
+
+#include "base/text.hpp"
 
 namespace framelane::base {
 
@@ -21,7 +22,7 @@ Result<void> pin_this_thread(int cpu) {
   CPU_ZERO(&set);
   CPU_SET(static_cast<unsigned>(cpu), &set);
   if (sched_setaffinity(0, sizeof set, &set) == 0) return {};
-  return fail(Code::kSystem, "cannot run on CPU " + std::to_string(cpu) + ": " + std::strerror(errno));
+  return fail(Code::kSystem, "cannot run on CPU " + std::to_string(cpu) + ": " + system_words(errno));
 }
 
 }  // namespace framelane::base

@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: MIT
 #include "base/text.hpp"
 
+#include <cerrno>
+#include <system_error>
+
 namespace framelane::base {
 
 std::string printable(std::string_view text, std::size_t most) {
@@ -18,6 +21,13 @@ std::string printable(std::string_view text, std::size_t most) {
   }
   if (text.size() > most) out += "...";
   return out;
+}
+
+std::string system_words(int error) {
+  std::string words = std::generic_category().message(error);
+  if (error == EMFILE) words += " in this process; raise ulimit -n";
+  if (error == ENFILE) words += " in the whole system; raise fs.file-max";
+  return words;
 }
 
 }  // namespace framelane::base

@@ -11,4 +11,7 @@ namespace framelane::base {
 /// what comes after the first `most` bytes.
 [[nodiscard]] std::string printable(std::string_view text, std::size_t most = 80);
 
+/// What the system says of `error` (errno's meaning), and what helps where something does.
+[[nodiscard]] std::string system_words(int error);
+
 }  // namespace framelane::base

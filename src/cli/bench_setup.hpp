@@ -5,7 +5,6 @@
 #include <cerrno>
 #include <chrono>
 #include <cstddef>
-#include <cstring>
 #include <functional>
 #include <span>
 #include <string>
@@ -21,6 +20,8 @@
 #include "framelane/base/result.hpp"
 #include "framelane/lane/settings.hpp"
 
+#include "base/text.hpp"
+
 namespace framelane::cli {
 
 /// Zeroed memory that this process and its forks share: `count` objects of T. It needs no file and goes with them.
@@ -33,7 +34,7 @@ class SharedArray {
     void* memory = ::mmap(nullptr, count * sizeof(T), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     if (memory == MAP_FAILED) {
       return fail(Code::kNoMemory, std::string("cannot share memory with the measuring processes: ") +
-                                       std::strerror(errno) + "; ask for fewer samples");
+                                       base::system_words(errno) + "; ask for fewer samples");
     }
     return SharedArray(static_cast<T*>(memory), count);
   }

@@ -5,7 +5,6 @@
 #include <cerrno>
 #include <cstdio>
 #include <cstdlib>
-#include <cstring>
 #include <map>
 
 #include <fcntl.h>
@@ -17,6 +16,7 @@
 #include <unistd.h>
 
 #include "base/clock.hpp"
+#include "base/text.hpp"
 
 namespace framelane::cli {
 namespace {
@@ -82,12 +82,12 @@ struct ChildFds {
 Result<std::pair<base::UniqueFd, base::UniqueFd>> make_pipe() {
   int ends[2];
   if (pipe2(ends, O_CLOEXEC) == 0) return std::pair(base::UniqueFd(ends[0]), base::UniqueFd(ends[1]));
-  return fail(Code::kSystem, fmt::format("cannot make a pipe: {}", std::strerror(errno)));
+  return fail(Code::kSystem, fmt::format("cannot make a pipe: {}", base::system_words(errno)));
 }
 
 tl::unexpected<Error> cannot_start(const std::string& what, int error) {
   return fail(error == ENOENT ? Code::kNotFound : Code::kSystem,
-              fmt::format("cannot start {}: {}", what, std::strerror(error)));
+              fmt::format("cannot start {}: {}", what, base::system_words(error)));
 }
 
 }  // namespace

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: MIT
+#include <cerrno>
 #include <cstdio>
 #include <exception>
 
+#include "base/text.hpp"
 #include "cli/command.hpp"
 
 namespace framelane::cli {
@@ -35,13 +37,20 @@ int run(int argc, char** argv) {
   return chosen ? chosen() : kUsage;
 }
 
+// A full disk or a closed pipe shows only now.
+int flushed(int code) {
+  if (std::fflush(stdout) == 0 && std::ferror(stdout) == 0) return code;
+  std::fprintf(stderr, "framelane: cannot write the output: %s\n", base::system_words(errno).c_str());
+  return code == kOk ? kFailed : code;
+}
+
 }  // namespace
 }  // namespace framelane::cli
 
 int main(int argc, char** argv) {
   // What the helpers throw (no memory, a full disk under the table) ends here, as a sentence.
   try {
-    return framelane::cli::run(argc, argv);
+    return framelane::cli::flushed(framelane::cli::run(argc, argv));
   } catch (const std::exception& error) {
     std::fprintf(stderr, "framelane: %s\n", error.what());
     return framelane::cli::kFailed;

@@ -6,6 +6,8 @@
 #include <cstring>
 #include <filesystem>
 
+#include "base/text.hpp"
+
 namespace framelane::cli {
 namespace {
 
@@ -25,7 +27,7 @@ Result<TempDir> TempDir::create() {
   const int error = errno;
   return fail(
       error == EACCES || error == EROFS ? Code::kPermission : Code::kSystem,
-      "cannot make a directory " + path + ": " + std::strerror(error) + "; set TMPDIR to one that can be written");
+      "cannot make a directory " + path + ": " + base::system_words(error) + "; set TMPDIR to one that can be written");
 }
 
 TempDir::~TempDir() {

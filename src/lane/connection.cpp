@@ -237,7 +237,7 @@ Result<void> Connection::apply(Inbound& inbound) {
 Result<void> Connection::apply_segment(const wire::AddSegment& message, std::vector<base::UniqueFd>& fds) {
   if (fds.size() != 1) return broken("number of descriptors of a data segment");
   const ring::SegmentSpec spec = spec_from(message.segment);
-  if (spec.slot_size > max_frame_size_) {
+  if (spec.slot_size > ring::slot_size_with_room(max_frame_size_)) {
     return fail(Code::kTooLarge, "the lane's slots of " + std::to_string(spec.slot_size) +
                                      " bytes are larger than max-frame-size (" + std::to_string(max_frame_size_) +
                                      "); raise it");

@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <cstring>
 #include <new>
 
 #include <poll.h>
@@ -15,6 +14,7 @@
 #include "framelane/descriptor/descriptor.hpp"
 
 #include "base/clock.hpp"
+#include "base/text.hpp"
 #include "lane/settings_check.hpp"
 #include "memory/sealed_memory.hpp"
 
@@ -80,7 +80,8 @@ Result<std::unique_ptr<ConsumerCore>> ConsumerCore::create(ConsumerSettings sett
   auto path = descriptor->socket_path();
   if (!path) return tl::unexpected(path.error());
   base::UniqueFd interrupt_fd(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
-  if (!interrupt_fd.valid()) return fail(Code::kSystem, std::string("no event descriptor: ") + std::strerror(errno));
+  if (!interrupt_fd.valid())
+    return fail(Code::kSystem, std::string("no event descriptor: ") + base::system_words(errno));
   std::string canonical = descriptor->to_string();
   return std::unique_ptr<ConsumerCore>(
       new ConsumerCore(std::move(settings), std::move(canonical), std::move(*path), std::move(interrupt_fd)));

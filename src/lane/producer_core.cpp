@@ -17,6 +17,7 @@
 
 #include "base/clock.hpp"
 #include "base/futex.hpp"
+#include "base/text.hpp"
 #include "lane/settings_check.hpp"
 #include "lane/wire_convert.hpp"
 #include "transport/lane_files.hpp"
@@ -35,7 +36,7 @@ bool has_metadata(const format::FrameInfo& info) noexcept {
 Result<std::array<std::uint8_t, 16>> random_id() {
   std::array<std::uint8_t, 16> id{};
   if (getrandom(id.data(), id.size(), 0) == static_cast<ssize_t>(id.size())) return id;
-  return fail(Code::kSystem, std::string("no random numbers: ") + std::strerror(errno));
+  return fail(Code::kSystem, std::string("no random numbers: ") + base::system_words(errno));
 }
 
 }  // namespace

@@ -195,7 +195,7 @@ Result<transport::OutgoingPtr> ProducerCore::welcome_for(const wire::Hello& hell
   std::vector<transport::SharedFd> fds{ring_fd_, *page};
   for (const ring::SlotPool::Segment& segment : *joined.segments) {
     if (!segment.announced) continue;  // its ADD_SEGMENT is still to come
-    if (segment.spec.slot_size > hello.max_frame_size) {
+    if (segment.spec.slot_size > ring::slot_size_with_room(hello.max_frame_size)) {
       return fail(Code::kTooLarge, "the lane's slots of " + std::to_string(segment.spec.slot_size) +
                                        " bytes are larger than the consumer's max-frame-size (" +
                                        std::to_string(hello.max_frame_size) + "); raise it");

@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <cstring>
 #include <exception>
 #include <limits>
 #include <optional>
@@ -16,6 +15,7 @@
 #include <sys/vfs.h>
 #include <unistd.h>
 
+#include "base/text.hpp"
 #include "memory/memory_room.hpp"
 
 // Newer than the oldest headers that we build with; the kernel is asked by trying.
@@ -36,8 +36,6 @@ constexpr std::size_t kMaxName = 200;                // the kernel refuses more 
 constexpr std::uint64_t kReserve = 32u << 20;        // room that prefault() leaves to the rest of the process
 constexpr std::uint32_t kHugetlbMagic = 0x958458f6;  // HUGETLBFS_MAGIC of linux/magic.h
 constexpr std::size_t kMaxSize = std::numeric_limits<std::size_t>::max() / 2;  // fits off_t and ptrdiff_t
-
-std::string system_words() { return std::strerror(errno); }
 
 int required_seals(Sharing sharing, bool allow_unsealed) noexcept {
   const int fixed_size = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL;
@@ -75,7 +73,7 @@ Result<base::UniqueFd> open_memfd(const std::string& name) {
     return fail(Code::kUnsupported, "this kernel has no memfd_create (Linux 3.17 or newer is needed)");
   }
   if (errno == ENOMEM) return fail(Code::kNoMemory, "the kernel has no memory for another memfd");
-  return fail(Code::kSystem, "memfd_create failed: " + system_words());
+  return fail(Code::kSystem, "memfd_create failed: " + base::system_words(errno));
 }
 
 Result<void> set_size(int fd, std::size_t size) {
@@ -91,7 +89,7 @@ Result<void> set_size(int fd, std::size_t size) {
   } while (rc != 0 && errno == EINTR);
   if (rc == 0) return {};
   const Code code = errno == ENOMEM || errno == ENOSPC || errno == EFBIG ? Code::kNoMemory : Code::kSystem;
-  return fail(code, "cannot create " + std::to_string(size) + " bytes of shared memory: " + system_words());
+  return fail(code, "cannot create " + std::to_string(size) + " bytes of shared memory: " + base::system_words(errno));
 }
 
 /// The sentence for a failed mmap. errno is mmap's.
@@ -100,7 +98,7 @@ tl::unexpected<Error> mapping_failed(std::size_t size) {
   if (errno == EAGAIN) {
     return fail(Code::kNoMemory, what + "the limit of locked memory (RLIMIT_MEMLOCK, ulimit -l) is too low");
   }
-  if (errno != ENOMEM) return fail(Code::kSystem, what + system_words());
+  if (errno != ENOMEM) return fail(Code::kSystem, what + base::system_words(errno));
   if (const auto limit = limit_of(RLIMIT_AS)) {
     return fail(Code::kNoMemory, what + "no address space is left; its limit (RLIMIT_AS, ulimit -v) is " +
                                      std::to_string(*limit) +
@@ -114,7 +112,7 @@ Result<Mapping> map_pages(int fd, std::size_t size, int protection) {
   if (base == MAP_FAILED) return mapping_failed(size);
   Mapping mapping(base, size);
   if (madvise(base, size, MADV_DONTFORK) != 0) {
-    return fail(Code::kSystem, "cannot keep shared memory from being inherited by fork: " + system_words());
+    return fail(Code::kSystem, "cannot keep shared memory from being inherited by fork: " + base::system_words(errno));
   }
   return mapping;
 }
@@ -122,18 +120,20 @@ Result<Mapping> map_pages(int fd, std::size_t size, int protection) {
 Result<void> seal(int fd, Sharing sharing, bool allow_unsealed) {
   if (fcntl(fd, F_ADD_SEALS, required_seals(sharing, false)) == 0) return {};
   if (sharing == Sharing::kReadWrite) {
-    return fail(Code::kUnsupported, "this kernel cannot seal shared memory: " + system_words());
+    return fail(Code::kUnsupported, "this kernel cannot seal shared memory: " + base::system_words(errno));
   }
   if (allow_unsealed && fcntl(fd, F_ADD_SEALS, required_seals(sharing, true)) == 0) return {};
   return fail(Code::kUnsupported,
               "this kernel cannot seal shared memory against writers (F_SEAL_FUTURE_WRITE, Linux 5.1): " +
-                  system_words() + "; set unsealed to share it all the same with consumers that could then write");
+                  base::system_words(errno) +
+                  "; set unsealed to share it all the same with consumers that could then write");
 }
 
 /// Reading a page of hugetlb memory that isn't there is SIGBUS, so every page must be, and must stay.
 Result<void> check_huge_pages(int fd, const struct stat& status, int seals) {
   struct statfs filesystem {};
-  if (fstatfs(fd, &filesystem) != 0) return fail(Code::kSystem, "fstatfs of received memory failed: " + system_words());
+  if (fstatfs(fd, &filesystem) != 0)
+    return fail(Code::kSystem, "fstatfs of received memory failed: " + base::system_words(errno));
   if (static_cast<std::uint32_t>(filesystem.f_type) != kHugetlbMagic) return {};
   if ((seals & F_SEAL_FUTURE_WRITE) == 0) {
     return fail(Code::kProtocol, "received memory: huge pages without the seal F_SEAL_FUTURE_WRITE");
@@ -156,13 +156,16 @@ Result<void> check_seals(int seals, Sharing sharing, bool allow_unsealed) {
 
 Result<void> check_received(int fd, std::size_t size, Sharing sharing, bool allow_unsealed) {
   struct stat status {};
-  if (fstat(fd, &status) != 0) return fail(Code::kProtocol, "received memory: not a descriptor: " + system_words());
+  if (fstat(fd, &status) != 0)
+    return fail(Code::kProtocol, "received memory: not a descriptor: " + base::system_words(errno));
   if (!S_ISREG(status.st_mode)) return fail(Code::kProtocol, "received memory: the descriptor is not of a memfd");
   const int seals = fcntl(fd, F_GET_SEALS);
-  if (seals < 0) return fail(Code::kProtocol, "received memory: the descriptor has no seals: " + system_words());
+  if (seals < 0)
+    return fail(Code::kProtocol, "received memory: the descriptor has no seals: " + base::system_words(errno));
   if (auto checked = check_seals(seals, sharing, allow_unsealed); !checked) return checked;
   // The size only after the seals: without SHRINK and GROW it could still change.
-  if (fstat(fd, &status) != 0) return fail(Code::kSystem, "fstat of received memory failed: " + system_words());
+  if (fstat(fd, &status) != 0)
+    return fail(Code::kSystem, "fstat of received memory failed: " + base::system_words(errno));
   if (static_cast<std::uint64_t>(status.st_size) != size) {
     return fail(Code::kProtocol, "received memory: its size is " + std::to_string(status.st_size) + " bytes, not " +
                                      std::to_string(size));

@@ -129,6 +129,14 @@ struct alignas(8) SegmentSpec {
   friend bool operator==(const SegmentSpec&, const SegmentSpec&) = default;
 };
 
+/// The largest slot, in bytes, that a producer makes for a frame of `size` bytes when frames grow. Encoded ones creep
+/// up, and without head room each larger one would cost a segment.
+[[nodiscard]] constexpr std::uint64_t slot_size_with_room(std::uint64_t size) noexcept {
+  constexpr std::uint64_t kMostRoom = 1u << 20;
+  const std::uint64_t room = size < kMostRoom ? size : kMostRoom;
+  return size + (room < ~size ? room : ~size);  // a peer's number may be anything
+}
+
 /// Metadata of the frame in a slot; read by those who ask. Written by the producer while the slot is on loan.
 struct alignas(8) MetaRecord {
   std::uint64_t pts;  // the next five: UINT64_MAX = none

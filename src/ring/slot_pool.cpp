@@ -46,10 +46,7 @@ bool SlotPool::fits(std::uint64_t size) const noexcept {
 
 std::uint64_t SlotPool::grown_size(std::uint64_t size) const noexcept {
   if (segments_.empty()) return size;
-  // Encoded frames creep up: without head room each larger one would cost a segment.
-  constexpr std::uint64_t kMostExtra = 1u << 20;
-  const std::uint64_t roomy = size + std::min(size, kMostExtra);
-  return std::max(size, std::min(roomy, max_frame_size_));
+  return std::max(size, std::min(slot_size_with_room(size), max_frame_size_));
 }
 
 std::optional<std::uint32_t> SlotPool::free_range(std::uint32_t count) const noexcept {

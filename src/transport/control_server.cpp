@@ -3,7 +3,6 @@
 
 #include <cerrno>
 #include <cstdint>
-#include <cstring>
 #include <map>
 #include <mutex>
 #include <utility>
@@ -13,6 +12,7 @@
 
 #include "framelane/base/log.hpp"
 
+#include "base/text.hpp"
 #include "ring/layout.hpp"
 #include "transport/monitor.hpp"
 
@@ -20,6 +20,7 @@ namespace framelane::transport {
 namespace {
 
 constexpr std::chrono::milliseconds kPause{100};  // after accept() failed for want of descriptors or memory
+constexpr int kAcceptedAtOnce = 16;               // then others that this thread serves have their turn
 
 std::string versions(std::uint32_t min, std::uint32_t max) {
   return min == max ? std::to_string(min) : std::to_string(min) + " to " + std::to_string(max);
@@ -45,6 +46,7 @@ struct ControlServer::State {
   void stop();
   void on_connection();
   bool accept_one();
+  void make_room();
   void pause();
   void add(base::UniqueFd fd);
   void on_message(std::uint64_t id);
@@ -60,6 +62,7 @@ struct ControlServer::State {
   std::mutex mutex;
   std::map<std::uint64_t, std::unique_ptr<Pending>> pending;
   std::uint64_t next_id = 1;
+  bool paused = false;  // and the log says so
   Watch resume;
   Watch listener;
 };
@@ -80,14 +83,7 @@ void ControlServer::State::stop() {
 }
 
 void ControlServer::State::on_connection() {
-  while (true) {
-    {
-      const std::lock_guard lock(mutex);
-      if (pending.size() >= settings.max_pending) {
-        listener.set_events(0);  // take() sets it again
-        return;
-      }
-    }
+  for (int accepted = 0; accepted < kAcceptedAtOnce; ++accepted) {
     if (!accept_one()) return;
   }
 }
@@ -96,6 +92,8 @@ void ControlServer::State::on_connection() {
 bool ControlServer::State::accept_one() {
   base::UniqueFd fd(accept4(files.listener(), nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC));
   if (fd.valid()) {
+    paused = false;
+    make_room();
     add(std::move(fd));
     return true;
   }
@@ -104,10 +102,24 @@ bool ControlServer::State::accept_one() {
   return false;
 }
 
+/// Whoever connects and says nothing must not keep others out: the one that has been silent for longest goes, unless
+/// its HELLO is there by now.
+void ControlServer::State::make_room() {
+  if (pending.size() < settings.max_pending) return;
+  const std::uint64_t oldest = pending.begin()->first;
+  on_message(oldest);
+  if (pending.count(oldest) == 0) return;
+  const auto connection = take(oldest);
+  base::log(base::LogLevel::kInfo,
+            "dropped a connection to " + files.socket_path() + " that said no HELLO, to make room for others");
+}
+
 /// The waiting connection keeps the listener readable; without a pause this would be a loop without a wait.
 void ControlServer::State::pause() {
-  base::log(base::LogLevel::kWarning, "cannot accept a connection to " + files.socket_path() + ": " +
-                                          std::strerror(errno) + "; trying again soon");
+  if (!std::exchange(paused, true)) {
+    base::log(base::LogLevel::kWarning, "cannot accept a connection to " + files.socket_path() + ": " +
+                                            base::system_words(errno) + " (trying until it can)");
+  }
   listener.set_events(0);
   resume = monitor.after(kPause, [this] { listener.set_events(EPOLLIN); });
 }
@@ -128,9 +140,7 @@ void ControlServer::State::add(base::UniqueFd fd) {
 
 std::unique_ptr<Pending> ControlServer::State::take(std::uint64_t id) {
   const std::lock_guard lock(mutex);
-  auto node = pending.extract(id);
-  if (pending.size() + 1 == settings.max_pending) listener.set_events(EPOLLIN);
-  return std::move(node.mapped());
+  return std::move(pending.extract(id).mapped());
 }
 
 void ControlServer::State::on_message(std::uint64_t id) {

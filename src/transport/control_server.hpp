@@ -16,7 +16,7 @@
 namespace framelane::transport {
 
 struct ServerSettings {
-  std::size_t max_pending = 64;  ///< connections without a HELLO; further ones wait in the backlog
+  std::size_t max_pending = 64;  ///< connections without a HELLO; a further one takes the place of the oldest
   std::chrono::nanoseconds handshake_timeout = std::chrono::seconds(2);  ///< then a connection without HELLO is closed
 };
 

@@ -12,11 +12,13 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/un.h>
 #include <unistd.h>
 
 #include "base/clock.hpp"
+#include "base/text.hpp"
 #include "memory/sealed_memory.hpp"
 #include "transport/lane_files.hpp"
 
@@ -28,9 +30,12 @@
 namespace framelane::transport {
 namespace {
 
-std::string system_words() { return std::strerror(errno); }
-
 tl::unexpected<Error> peer_lost() { return fail(Code::kPeerLost, "the process at the other end of the lane is gone"); }
+
+bool is_socket(const std::string& path) {
+  struct stat status {};
+  return stat(path.c_str(), &status) == 0 && S_ISSOCK(status.st_mode);
+}
 
 tl::unexpected<Error> connect_error(const std::string& path) {
   const std::string what = "cannot connect to the lane '" + path + "': ";
@@ -39,6 +44,10 @@ tl::unexpected<Error> connect_error(const std::string& path) {
     case ENOTDIR:
       return fail(Code::kNotFound, what + "no producer has created it; start one, or check name and FRAMELANE_DIR");
     case ECONNREFUSED:
+      if (!is_socket(path)) {
+        return fail(Code::kInvalidArgument,
+                    what + "a file that is no socket lies there; remove it, or choose another name");
+      }
       return fail(Code::kNotFound, what + "its producer is gone; start it again");
     case EAGAIN:
       return fail(Code::kTimeout, what + "its producer is too busy to answer; try again");
@@ -48,7 +57,7 @@ tl::unexpected<Error> connect_error(const std::string& path) {
     case EPROTOTYPE:
       return fail(Code::kInvalidArgument, what + "another program's socket lies there");
     default:
-      return fail(Code::kSystem, what + system_words());
+      return fail(Code::kSystem, what + base::system_words(errno));
   }
 }
 
@@ -123,7 +132,7 @@ ssize_t receive_datagram(int fd, msghdr& message, int flags) noexcept {
 
 tl::unexpected<Error> receive_error() {
   if (errno == ECONNRESET || errno == EPIPE || errno == ENOTCONN) return peer_lost();
-  return fail(Code::kSystem, "cannot receive from the control socket: " + system_words());
+  return fail(Code::kSystem, "cannot receive from the control socket: " + base::system_words(errno));
 }
 
 /// Why the kernel could not hand over all descriptors of a message.
@@ -161,15 +170,15 @@ Result<base::UniqueFd> pidfd_of(pid_t pid) {
   if (fd.valid()) return fd;
   if (errno == ESRCH || errno == EINVAL) return peer_lost();
   if (errno == ENOSYS || errno == EPERM)
-    return fail(Code::kUnsupported, "pidfd_open is not available: " + system_words());
-  return fail(Code::kSystem, "pidfd_open failed: " + system_words());
+    return fail(Code::kUnsupported, "pidfd_open is not available: " + base::system_words(errno));
+  return fail(Code::kSystem, "pidfd_open failed: " + base::system_words(errno));
 }
 
 }  // namespace
 
 Result<SharedFd> share_fd(int fd) {
   base::UniqueFd copy(fcntl(fd, F_DUPFD_CLOEXEC, 0));
-  if (!copy.valid()) return fail(Code::kSystem, "cannot duplicate a file descriptor: " + system_words());
+  if (!copy.valid()) return fail(Code::kSystem, "cannot duplicate a file descriptor: " + base::system_words(errno));
   return std::make_shared<const base::UniqueFd>(std::move(copy));
 }
 
@@ -196,7 +205,7 @@ Result<ControlSocket> ControlSocket::connect(const std::string& path) {
     return fail(Code::kInvalidArgument, "a socket path must be a file name");
   }
   base::UniqueFd fd(socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
-  if (!fd.valid()) return fail(Code::kSystem, "cannot create a socket: " + system_words());
+  if (!fd.valid()) return fail(Code::kSystem, "cannot create a socket: " + base::system_words(errno));
   sockaddr_un address{};
   address.sun_family = AF_UNIX;
   std::memcpy(address.sun_path, path.data(), path.size());
@@ -248,7 +257,7 @@ Result<SendOutcome> ControlSocket::send_datagram(std::span<const std::byte> data
       return fail(Code::kTooLarge, "the system takes no message of " + std::to_string(datagram.size()) +
                                        " bytes; raise net.core.wmem_default");
     default:
-      return fail(Code::kSystem, "cannot send on the control socket: " + system_words());
+      return fail(Code::kSystem, "cannot send on the control socket: " + base::system_words(errno));
   }
 }
 

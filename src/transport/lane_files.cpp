@@ -17,6 +17,7 @@
 #include <sys/un.h>
 #include <unistd.h>
 
+#include "base/text.hpp"
 #include "transport/per_process.hpp"
 
 // Linux 6.16; older C libraries don't name it.
@@ -39,7 +40,6 @@ struct Registry {
 };
 
 std::string quoted(const std::string& path) { return '\'' + path + '\''; }
-std::string system_words() { return std::strerror(errno); }
 
 /// An error for `what` that failed with errno.
 tl::unexpected<Error> system_error(const std::string& what) {
@@ -48,12 +48,12 @@ tl::unexpected<Error> system_error(const std::string& what) {
     case EPERM:
     case EROFS:
       return fail(Code::kPermission,
-                  what + ": " + system_words() +
+                  what + ": " + base::system_words(errno) +
                       "; give this user access to it, or set FRAMELANE_DIR to a directory of its own");
     case ENOENT:
-      return fail(Code::kNotFound, what + ": " + system_words());
+      return fail(Code::kNotFound, what + ": " + base::system_words(errno));
     default:
-      return fail(Code::kSystem, what + ": " + system_words());
+      return fail(Code::kSystem, what + ": " + base::system_words(errno));
   }
 }
 
@@ -183,9 +183,10 @@ sockaddr_un address_of(const std::string& path) noexcept {
 
 Result<base::UniqueFd> open_listener() {
   base::UniqueFd fd(socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
-  if (!fd.valid()) return fail(Code::kSystem, "cannot create a socket: " + system_words());
+  if (!fd.valid()) return fail(Code::kSystem, "cannot create a socket: " + base::system_words(errno));
   // bind() gives the file this mode (less the umask), so that it is never open to others, not even for a moment.
-  if (fchmod(fd.get(), 0600) != 0) return fail(Code::kSystem, "cannot set the mode of a socket: " + system_words());
+  if (fchmod(fd.get(), 0600) != 0)
+    return fail(Code::kSystem, "cannot set the mode of a socket: " + base::system_words(errno));
   // No consumer sends descriptors. Where the kernel can refuse them for us (accepted sockets inherit this), they don't
   // even cost us a close(), which somebody else's file could make slow.
   const int none = 0;

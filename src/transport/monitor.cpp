@@ -5,7 +5,6 @@
 #include <array>
 #include <cerrno>
 #include <condition_variable>
-#include <cstring>
 #include <limits>
 #include <mutex>
 #include <set>
@@ -22,6 +21,7 @@
 #include "framelane/base/log.hpp"
 
 #include "base/clock.hpp"
+#include "base/text.hpp"
 #include "base/unique_fd.hpp"
 #include "transport/per_process.hpp"
 
@@ -82,8 +82,6 @@ namespace {
 
 thread_local const MonitorCore* this_threads_core = nullptr;
 
-std::string system_words() { return std::strerror(errno); }
-
 void* thread_main(void* argument) {
   auto* const core = static_cast<MonitorCore*>(argument);
   this_threads_core = core;
@@ -112,16 +110,17 @@ int start_thread(MonitorCore* core) {
 Result<void> MonitorCore::start() {
   epoll.reset(epoll_create1(EPOLL_CLOEXEC));
   event.reset(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
-  if (!epoll.valid() || !event.valid()) return fail(Code::kSystem, "cannot create an epoll set: " + system_words());
+  if (!epoll.valid() || !event.valid())
+    return fail(Code::kSystem, "cannot create an epoll set: " + base::system_words(errno));
   epoll_event wanted{};
   wanted.events = EPOLLIN;
   wanted.data.u64 = kWakeId;
   if (epoll_ctl(epoll.get(), EPOLL_CTL_ADD, event.get(), &wanted) != 0) {
-    return fail(Code::kSystem, "cannot watch an event fd: " + system_words());
+    return fail(Code::kSystem, "cannot watch an event fd: " + base::system_words(errno));
   }
   const int rc = start_thread(this);
   if (rc == 0) return {};
-  return fail(Code::kSystem, std::string("cannot start the monitor thread: ") + std::strerror(rc));
+  return fail(Code::kSystem, std::string("cannot start the monitor thread: ") + base::system_words(rc));
 }
 
 bool MonitorCore::on_this_thread() const noexcept { return this_threads_core == this && pid == getpid(); }
@@ -207,7 +206,8 @@ void MonitorCore::loop() {
     const int count = epoll_wait(epoll.get(), events.data(), static_cast<int>(events.size()), wait_ms());
     if (count < 0 && errno != EINTR) {
       // Somebody closed our descriptors. To go on would be a loop without a wait.
-      base::log(base::LogLevel::kError, "the monitor thread ends, since epoll_wait failed: " + system_words());
+      base::log(base::LogLevel::kError,
+                "the monitor thread ends, since epoll_wait failed: " + base::system_words(errno));
       {
         const std::lock_guard lock(mutex);
         ended = true;
@@ -352,7 +352,7 @@ Result<Watch> Monitor::watch(int fd, std::uint32_t events, Callback callback) {
   const std::uint64_t id = fd >= 0 ? core_->add(std::move(entry)) : 0;
   if (id != 0) return Watch(core_, id);
   return fail(Code::kSystem, "cannot watch file descriptor " + std::to_string(fd) + ": " +
-                                 (fd >= 0 ? system_words() : std::string("it is not open")));
+                                 (fd >= 0 ? base::system_words(errno) : std::string("it is not open")));
 }
 
 Watch Monitor::after(std::chrono::nanoseconds delay, Task task) {

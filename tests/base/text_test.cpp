@@ -1,10 +1,17 @@
 // SPDX-License-Identifier: MIT
 #include "base/text.hpp"
 
+#include <cerrno>
+
 #include <gtest/gtest.h>
 
 namespace framelane::base {
 namespace {
+
+TEST(SystemWords, SayWhatHelps) {
+  EXPECT_EQ(system_words(ENOENT), "No such file or directory");
+  EXPECT_EQ(system_words(EMFILE), "Too many open files in this process; raise ulimit -n");
+}
 
 TEST(Printable, LeavesPrintableAsciiAsItIs) { EXPECT_EQ(printable("cam0 ~!\"\\"), "cam0 ~!\"\\"); }
 

@@ -87,6 +87,13 @@ class Usage(CommandTest):
         self.assertEqual(done.returncode, 0)
         self.assertRegex(done.stdout, r"\Aframelane \d+\.\d+\.\d+\n\Z")
 
+    def test_output_that_cannot_be_written_is_a_failure(self):
+        with open("/dev/full", "w", encoding="ascii") as full:
+            done = subprocess.run([COMMAND, "--version"], stdout=full, stderr=subprocess.PIPE, text=True, timeout=30,
+                                  check=False)
+        self.assertEqual(done.returncode, 1)
+        self.assertIn("No space left on device", done.stderr)
+
     def test_wrong_usage_ends_with_2_and_a_sentence(self):
         for arguments in ([], ["frobnicate"], ["bench"], ["bench", "rtt", "--nonsense"],
                           ["bench", "rtt", "--size", "0"],

@@ -229,6 +229,14 @@ TEST_F(BadInput, SlotsBeyondTheConsumersMaxFrameSizeInMidStream) {
   }
 }
 
+TEST_F(BadInput, TheRoomOfSlotsForLargerFramesIsNoFrameSize) {
+  Producer producer = produce();
+  Consumer consumer = join(at_most(5000, false));
+  publish_frames(producer, 0, 1, 100);
+  publish_frames(producer, 1, 1, 5000);  // grown: the slots have room for 10,000 bytes
+  take_frames(consumer, 0, 2);
+}
+
 // --- memory that can't be had; limits are a process's, so in one of its own
 
 void limit(int resource, rlim_t bytes) {

@@ -70,7 +70,7 @@ TEST(ControlSocket, SaysWhyItCannotConnect) {
   EXPECT_EQ(connect_code(temp / "nothing"), Code::kNotFound);
   EXPECT_EQ(connect_code(temp / "no/where"), Code::kNotFound);
   std::ofstream(temp / "file") << "x";
-  EXPECT_EQ(connect_code(temp / "file"), Code::kNotFound);
+  EXPECT_EQ(connect_code(temp / "file"), Code::kInvalidArgument);
   const auto stream = listen_at(temp / "stream", SOCK_STREAM, 1);
   EXPECT_EQ(connect_code(temp / "stream"), Code::kInvalidArgument);
   EXPECT_EQ(connect_code(""), Code::kInvalidArgument);

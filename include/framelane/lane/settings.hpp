@@ -66,7 +66,8 @@ struct ConsumerSettings {
   std::uint32_t max_held = 4;  ///< frames held at once; beyond it frames are copied
   bool reconnect = true;       ///< waits for the lane to come back when the producer leaves without an end
   std::chrono::nanoseconds connect_timeout = std::chrono::seconds(10);  ///< of the first connection only
-  std::size_t max_frame_size = 256u << 20;                              ///< bytes
+  /// Bytes. Slots have room for frames to grow: up to as much again and at most 1 MiB.
+  std::size_t max_frame_size = 256u << 20;
   Spin spin = Spin::kAdaptive;
   double spin_budget = 0.02;  ///< share of one CPU
 };
