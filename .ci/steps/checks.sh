@@ -65,6 +65,15 @@ sanitizers() {
   fi
 }
 
+# Inputs that nobody thought of, for some seconds each.
+fuzzers() {
+  if CXX=$(compiler clang++-14) build_tree build-fuzz "Building the fuzz targets" -Dfuzz=true -Dtests=disabled \
+    -Dexamples=false -Db_sanitize=address,undefined -Db_lundef=false \
+    "-Dcpp_args=-fsanitize=fuzzer-no-link -fno-sanitize-recover=undefined" "${only_library[@]}"; then
+    test_tree build-fuzz fuzz "Fuzz targets" --suite fuzz
+  fi
+}
+
 test_everything() {
   check "Format (clang-format 14)" "$logs/format.log" check_format
   check "Scripts (shellcheck)" "$logs/shellcheck.log" check_scripts
@@ -76,4 +85,5 @@ test_everything() {
   fi
   other_compilers
   sanitizers
+  fuzzers
 }

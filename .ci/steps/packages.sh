@@ -7,7 +7,7 @@ declare -A packages=(
            libgstreamer1.0-dev libgstreamer-plugins-base1.0-dev"
   [demo]="gstreamer1.0-tools gstreamer1.0-plugins-base gstreamer1.0-plugins-good gnome-user-docs"
   [test]="libgtest-dev libgmock-dev python3-gi gir1.2-gstreamer-1.0 gir1.2-gst-plugins-base-1.0 pocketsphinx-testdata strace"
-  [all]="ccache clang-14 clang-19 clang-format-14 clang-tidy-14 shellcheck spin g++-12-multilib
+  [all]="ccache clang-14 libclang-rt-14-dev clang-19 clang-format-14 clang-tidy-14 shellcheck spin g++-12-multilib
          libbenchmark-dev"
 )
 

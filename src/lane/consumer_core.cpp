@@ -75,9 +75,11 @@ struct ConsumerCore::Totals {
 
 Result<std::unique_ptr<ConsumerCore>> ConsumerCore::create(ConsumerSettings settings) {
   if (auto fine = check(settings); !fine) return tl::unexpected(fine.error());
-  auto descriptor = descriptor::Descriptor::parse(settings.lane);
+  const auto descriptor = descriptor::Descriptor::parse(settings.lane, descriptor::Side::kConsumer);
   if (!descriptor) return tl::unexpected(descriptor.error());
-  auto path = descriptor->socket_path();
+  const auto address = shm_address(*descriptor, descriptor::Side::kConsumer);
+  if (!address) return tl::unexpected(address.error());
+  auto path = address->socket_path();
   if (!path) return tl::unexpected(path.error());
   base::UniqueFd interrupt_fd(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
   if (!interrupt_fd.valid())

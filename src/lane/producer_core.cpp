@@ -43,12 +43,13 @@ Result<std::array<std::uint8_t, 16>> random_id() {
 
 Result<std::shared_ptr<ProducerCore>> ProducerCore::create(ProducerSettings settings) {
   if (auto fine = check(settings); !fine) return tl::unexpected(fine.error());
-  auto descriptor = descriptor::Descriptor::parse(settings.lane);
+  const auto descriptor = descriptor::Descriptor::parse(settings.lane, descriptor::Side::kProducer);
   if (!descriptor) return tl::unexpected(descriptor.error());
-  const descriptor::Address& address = descriptor->addresses().front();
-  if (auto path = address.socket_path(); !path) return tl::unexpected(path.error());
-  auto files = transport::LaneFiles::claim(address.directory.empty() ? descriptor::runtime_dir() : address.directory,
-                                           address.name);
+  const auto address = shm_address(*descriptor, descriptor::Side::kProducer);
+  if (!address) return tl::unexpected(address.error());
+  if (auto path = address->socket_path(); !path) return tl::unexpected(path.error());
+  auto files = transport::LaneFiles::claim(address->directory.empty() ? descriptor::runtime_dir() : address->directory,
+                                           address->name);
   if (!files) return tl::unexpected(files.error());
   auto id = random_id();
   if (!id) return tl::unexpected(id.error());
@@ -60,7 +61,7 @@ Result<std::shared_ptr<ProducerCore>> ProducerCore::create(ProducerSettings sett
   core->pid_ = getpid();
   core->instance_id_ = *id;
   core->monitor_ = *monitor;
-  auto writer = ring::Writer::create(writer_settings(core->settings_, address.name), *id, *core);
+  auto writer = ring::Writer::create(writer_settings(core->settings_, address->name), *id, *core);
   if (!writer) return tl::unexpected(writer.error());
   core->writer_ = std::move(*writer);
   auto ring_fd = transport::share_fd(core->writer_->ring_fd());

@@ -56,6 +56,20 @@ Result<void> check(const ConsumerSettings& settings) {
                       not_negative("connect-timeout", settings.connect_timeout)});
 }
 
+Result<descriptor::Address> shm_address(const descriptor::Descriptor& descriptor, descriptor::Side side) {
+  using descriptor::Transport;
+  const auto serves = [](const descriptor::Address& address) {
+    return address.transport == Transport::kAny || address.transport == Transport::kShm;
+  };
+  const auto& all = descriptor.addresses();
+  const auto first = std::find_if(all.begin(), all.end(), serves);
+  const bool fine = side == descriptor::Side::kConsumer ? first != all.end() : all.size() == 1 && first == all.begin();
+  if (fine) return *first;
+  return fail(Code::kUnsupported,
+              "\"" + descriptor.to_string() +
+                  "\": this version has shared memory only; give a name like cam0 or one lane.shm:// address");
+}
+
 ring::SpinKind spin_kind(Spin spin) noexcept {
   switch (spin) {
     case Spin::kBusy:

@@ -77,6 +77,69 @@ TEST(ShmAddress, TakesDotsThatAreNotAWholePart) {
   EXPECT_EQ(only("lane.shm:///.hidden/a..b/.../cam0").directory, "/.hidden/a..b/...");
 }
 
+TEST(UdsAddress, IsTheSamePathByAnotherTransport) {
+  const Address address = only("lane.uds:///tmp/cam0");
+  EXPECT_EQ(address, (Address{Transport::kUds, "cam0", "/tmp", "", 0}));
+  EXPECT_EQ(address.socket_path().value_or("none"), "/tmp/cam0");
+}
+
+TEST(TcpAddress, NamesHostPortAndLane) {
+  EXPECT_EQ(only("lane.tcp://192.0.2.7:7411/cam0"), (Address{Transport::kTcp, "cam0", "", "192.0.2.7", 7411}));
+  EXPECT_EQ(only("lane.tcp://Studio-2.example:65535/cam0").host, "studio-2.example");
+  EXPECT_EQ(only("lane.tcp://h:1/cam0").port, 1);
+  EXPECT_EQ(only("lane.tcp://my_container:80/%63am0").name, "cam0");
+  EXPECT_EQ(only("lane.tcp://3com:80/cam0").host, "3com");
+}
+
+TEST(TcpAddress, TakesIp6InBrackets) {
+  EXPECT_EQ(only("lane.tcp://[::1]:80/cam0").host, "::1");
+  EXPECT_EQ(canonical("lane.tcp://[2001:DB8:0:0::7]:80/cam0"), "lane.tcp://[2001:db8::7]:80/cam0");
+  EXPECT_EQ(only("lane.tcp://[fe80::1%25eth0]:80/cam0").host, "fe80::1%eth0");
+  EXPECT_EQ(canonical("lane.tcp://[fe80::1%25eth0]:80/cam0"), "lane.tcp://[fe80::1%25eth0]:80/cam0");
+}
+
+TEST(TcpAddress, MayLeaveThePortToTheSystemOnTheProducersSide) {
+  const auto parsed = Descriptor::parse("lane.tcp://127.0.0.1:0/cam0", Side::kProducer);
+  ASSERT_TRUE(parsed) << parsed.error().text;
+  EXPECT_EQ(parsed->addresses().front().port, 0);
+}
+
+TEST(PipeAddress, NamesServerAndLane) {
+  EXPECT_EQ(only("lane.pipe://./cam0").pipe_path().value_or("none"), "\\\\.\\pipe\\cam0");
+  EXPECT_EQ(only("lane.pipe://studio/cam0").pipe_path().value_or("none"), "\\\\studio\\pipe\\cam0");
+}
+
+TEST(List, KeepsTheOrder) {
+  const std::string text = "lane.shm:///tmp/cam0,lane.tcp://[::1]:80/cam0,cam0,lane.pipe://./cam0";
+  const auto parsed = Descriptor::parse(text);
+  ASSERT_TRUE(parsed) << parsed.error().text;
+  EXPECT_TRUE(parsed->is_list());
+  EXPECT_EQ(parsed->to_string(), text);
+  ASSERT_EQ(parsed->addresses().size(), 4u);
+  EXPECT_EQ(parsed->addresses()[1].transport, Transport::kTcp);
+  EXPECT_TRUE(parsed->names(Transport::kTcp));
+  EXPECT_FALSE(parsed->names(Transport::kUds));
+  EXPECT_FALSE(Descriptor::parse("cam0")->is_list());
+}
+
+TEST(TypedDescriptor, IsWhatItsTextWouldBe) {
+  const auto text = [](const Result<Descriptor>& made) { return made ? made->to_string() : made.error().text; };
+  EXPECT_EQ(text(Descriptor::named("cam0")), "cam0");
+  EXPECT_EQ(text(Descriptor::shm("/a b", "cam0")), "lane.shm:///a%20b/cam0");
+  EXPECT_EQ(text(Descriptor::uds("/", "cam0")), "lane.uds:///cam0");
+  EXPECT_EQ(text(Descriptor::tcp("::1", 80, "cam0")), "lane.tcp://[::1]:80/cam0");
+  EXPECT_EQ(text(Descriptor::tcp("fe80::1%eth0", 80, "cam0")), "lane.tcp://[fe80::1%25eth0]:80/cam0");
+  EXPECT_EQ(text(Descriptor::tcp("H.example", 0, "cam0")), "lane.tcp://h.example:0/cam0");
+  EXPECT_EQ(text(Descriptor::pipe(".", "cam0")), "lane.pipe://./cam0");
+  EXPECT_EQ(text(Descriptor::list({only("cam0"), only("lane.tcp://h:1/cam0")})), "cam0,lane.tcp://h:1/cam0");
+}
+
+TEST(Address, KnowsWhetherItLiesInTheFileSystem) {
+  EXPECT_TRUE(only("cam0").is_path());
+  EXPECT_TRUE(only("lane.uds:///tmp/cam0").is_path());
+  EXPECT_FALSE(only("lane.tcp://127.0.0.1:1/cam0").is_path());
+}
+
 TEST(Printing, IsCanonical) {
   EXPECT_EQ(canonical("cam0"), "cam0");
   EXPECT_EQ(canonical("lane:cam0"), "cam0");
@@ -91,14 +154,38 @@ class RandomText {
   explicit RandomText(std::uint32_t seed) : random_(seed) {}
 
   std::string next() {
-    const std::string lane = name();
-    if (pick(3) == 0) return (pick(2) == 0 ? "" : "lane:") + lane;
-    std::string path;
-    for (std::size_t parts = pick(4); parts > 0; --parts) path += "/" + part();
-    return "lane.shm://" + path + "/" + lane;
+    std::string text = address();
+    while (pick(3) == 0) text += "," + address();
+    return text;
   }
 
  private:
+  std::string address() {
+    const std::string lane = name();
+    switch (pick(5)) {
+      case 0:
+        return (pick(2) == 0 ? "" : "lane:") + lane;
+      case 1:
+        return "lane.tcp://" + host() + ":" + std::to_string(1 + pick(65535)) + "/" + lane;
+      case 2:
+        return "lane.pipe://" + (pick(2) == 0 ? "." : label()) + "/" + lane;
+      default:
+        break;
+    }
+    std::string path;
+    for (std::size_t parts = pick(4); parts > 0; --parts) path += "/" + part();
+    return (pick(2) == 0 ? "lane.shm://" : "lane.uds://") + path + "/" + lane;
+  }
+
+  std::string label() { return "h" + name() + "h"; }
+
+  std::string host() {
+    if (pick(3) == 0) return std::to_string(pick(256)) + ".0." + std::to_string(pick(256)) + ".1";
+    if (pick(2) == 0) return label() + (pick(2) == 0 ? "" : "." + label());
+    static const char* const kGroups[] = {"::", "::1", "1::", "FE80::1%25eth0", "1:2:3:4:5:6:7:8", "::ffff:1.2.3.4"};
+    return std::string("[") + kGroups[pick(std::size(kGroups))] + "]";
+  }
+
   std::size_t pick(std::size_t count) { return std::uniform_int_distribution<std::size_t>(0, count - 1)(random_); }
 
   std::string name() {
@@ -141,8 +228,18 @@ TEST(Printing, IsTheInverseOfParsing) {
 }
 
 TEST(Printing, KeepsDifferentPlacesApart) {
-  const char* texts[] = {
-      "cam0", "cam1", "Cam0", "lane.shm:///cam0", "lane.shm:///a/cam0", "lane.shm:///a%20/cam0", "lane.shm:///a+/cam0"};
+  const char* texts[] = {"cam0",
+                         "cam1",
+                         "Cam0",
+                         "lane.shm:///cam0",
+                         "lane.shm:///a/cam0",
+                         "lane.shm:///a%20/cam0",
+                         "lane.shm:///a+/cam0",
+                         "lane.uds:///cam0",
+                         "lane.tcp://a:1/cam0",
+                         "lane.tcp://a:2/cam0",
+                         "lane.tcp://b:1/cam0",
+                         "cam0,cam1"};
   for (const char* one : texts) {
     for (const char* other : texts) EXPECT_EQ(canonical(one) == canonical(other), one == other) << one << " " << other;
   }
@@ -151,7 +248,7 @@ TEST(Printing, KeepsDifferentPlacesApart) {
 TEST(Parsing, SurvivesMutationsOfValidText) {
   RandomText texts(7);
   std::mt19937 random(8);
-  const std::string spice = std::string("/%:,. \0\n.", 9) + kLetters;
+  const std::string spice = std::string("/%:,. \0\n.[]@", 12) + kLetters;
   int refused = 0;
   for (int i = 0; i < 50'000; ++i) {
     std::string text = texts.next();

@@ -177,6 +177,16 @@ TEST_F(BadInput, SettingsOutOfRangeAreNamed) {
 
 // --- frames that are too large
 
+TEST_F(BadInput, TransportsThatThisVersionLacks) {
+  for (const char* lane : {"lane.uds:///tmp/cam0", "lane.tcp://127.0.0.1:7411/cam0", "lane.pipe://./cam0"}) {
+    EXPECT_TRUE(fails_with(open_producer(lane), Code::kUnsupported, "shared memory only"));
+    EXPECT_TRUE(fails_with(open_consumer(lane), Code::kUnsupported, "shared memory only"));
+  }
+  // A producer would have to serve all of a list; a consumer takes what it can.
+  EXPECT_TRUE(fails_with(open_producer("cam0,lane.tcp://127.0.0.1:7411/cam0"), Code::kUnsupported, "shared memory"));
+  EXPECT_TRUE(open_consumer("lane.tcp://127.0.0.1:7411/cam0,cam0"));
+}
+
 TEST_F(BadInput, AFrameBeyondTheProducersMaxFrameSize) {
   ProducerSettings settings;
   settings.max_frame_size = 1000;
