@@ -32,9 +32,10 @@ namespace {
 
 tl::unexpected<Error> peer_lost() { return fail(Code::kPeerLost, "the process at the other end of the lane is gone"); }
 
-bool is_socket(const std::string& path) {
+// A producer that starts replaces what its predecessor left: then nothing lies there for a moment.
+bool is_other_file(const std::string& path) {
   struct stat status {};
-  return stat(path.c_str(), &status) == 0 && S_ISSOCK(status.st_mode);
+  return stat(path.c_str(), &status) == 0 && !S_ISSOCK(status.st_mode);
 }
 
 tl::unexpected<Error> connect_error(const std::string& path) {
@@ -44,7 +45,7 @@ tl::unexpected<Error> connect_error(const std::string& path) {
     case ENOTDIR:
       return fail(Code::kNotFound, what + "no producer has created it; start one, or check name and FRAMELANE_DIR");
     case ECONNREFUSED:
-      if (!is_socket(path)) {
+      if (is_other_file(path)) {
         return fail(Code::kInvalidArgument,
                     what + "a file that is no socket lies there; remove it, or choose another name");
       }
