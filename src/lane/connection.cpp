@@ -270,6 +270,7 @@ Result<void> Connection::apply_segment(const wire::AddSegment& message, std::vec
 
 bool Connection::make_frame(const ring::Taken& taken, Frame& frame) {
   frame.size_ = taken.size;
+  frame.side_size_ = taken.side_data;
   frame.seq_ = taken.index;
   frame.skipped_ = taken.skipped;
   frame.due_ns_ = taken.due_ns;
@@ -294,15 +295,15 @@ bool Connection::make_frame(const ring::Taken& taken, Frame& frame) {
 }
 
 [[gnu::noinline]] bool Connection::copy_frame(const ring::Taken& taken, Frame& frame) noexcept {
-  constexpr std::size_t kRecord = sizeof(ring::MetaRecord);
-  static_assert(kRecord % ring::kCacheLine == 0, "the payload of a copy is as aligned as that of a slot");
-  const std::size_t bytes = memory::round_up(kRecord + taken.size, ring::kCacheLine);
+  // The payload of a copy is as aligned as that of a slot.
+  const std::size_t head = memory::round_up(sizeof(ring::MetaRecord) + taken.side_data, ring::kCacheLine);
+  const std::size_t bytes = memory::round_up(head + taken.size, ring::kCacheLine);
   auto* const copy = static_cast<std::byte*>(std::aligned_alloc(ring::kCacheLine, bytes));
   if (copy == nullptr) return false;
-  std::memcpy(copy, taken.record, kRecord);
-  std::memcpy(copy + kRecord, taken.data, taken.size);
+  std::memcpy(copy, taken.record, sizeof(ring::MetaRecord) + taken.side_data);
+  std::memcpy(copy + head, taken.data, taken.size);
   frame.record_ = copy;
-  frame.data_ = copy + kRecord;
+  frame.data_ = copy + head;
   frame.kind_ = Frame::Kind::kCopy;
   return true;
 }

@@ -20,6 +20,7 @@ Frame& Frame::operator=(Frame&& other) noexcept {
   kind_ = std::exchange(other.kind_, Kind::kEmpty);
   slot_ = other.slot_;
   size_ = std::exchange(other.size_, 0);
+  side_size_ = std::exchange(other.side_size_, 0);
   seq_ = other.seq_;
   skipped_ = other.skipped_;
   due_ns_ = other.due_ns_;
@@ -29,6 +30,11 @@ Frame& Frame::operator=(Frame&& other) noexcept {
   connection_ = std::exchange(other.connection_, nullptr);
   if (kind_ == Kind::kInline) std::copy(std::begin(other.inline_words_), std::end(other.inline_words_), inline_words_);
   return *this;
+}
+
+std::span<const std::byte> Frame::side_data() const noexcept {
+  if (side_size_ == 0) return {};
+  return {record_ + sizeof(ring::MetaRecord), side_size_};
 }
 
 format::FrameInfo Frame::info() const noexcept {
@@ -63,6 +69,7 @@ void Frame::release() noexcept {
       break;
   }
   size_ = 0;
+  side_size_ = 0;
   data_ = nullptr;
   record_ = nullptr;
 }

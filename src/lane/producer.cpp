@@ -57,16 +57,19 @@ Result<void> Producer::reserve(std::size_t slot_size) { return core_->reserve(sl
 Result<Loan> Producer::loan(std::size_t size) { return core_->loan(size); }
 Result<std::optional<Loan>> Producer::try_loan(std::size_t size) { return core_->try_loan(size); }
 
-Result<Published> Producer::publish(Loan& loan, std::size_t size, const format::FrameInfo& info, Wake wake) {
-  return core_->publish(loan, size, info, wake, false);
+Result<Published> Producer::publish(Loan& loan, std::size_t size, const format::FrameInfo& info, Wake wake,
+                                    std::span<const std::byte> side_data) {
+  return core_->publish(loan, size, {info, side_data, wake, false});
 }
 
-Result<Published> Producer::publish_copy(std::span<const std::byte> bytes, const format::FrameInfo& info, Wake wake) {
-  return core_->publish_copy(bytes, info, wake);
+Result<Published> Producer::publish_copy(std::span<const std::byte> bytes, const format::FrameInfo& info, Wake wake,
+                                         std::span<const std::byte> side_data) {
+  return core_->publish_copy(bytes, {info, side_data, wake, false});
 }
 
-Result<Published> Producer::publish_kept(Loan& loan, std::size_t size, const format::FrameInfo& info) {
-  return core_->publish(loan, size, info, Wake::kNow, true);
+Result<Published> Producer::publish_kept(Loan& loan, std::size_t size, const format::FrameInfo& info,
+                                         std::span<const std::byte> side_data) {
+  return core_->publish(loan, size, {info, side_data, Wake::kNow, true});
 }
 
 void Producer::reclaimed(std::vector<std::uint16_t>& slots) { core_->reclaimed(slots); }

@@ -157,9 +157,7 @@ Result<void> ProducerCore::move_to_slot(Loan& loan, std::size_t size, Wake wake)
   return {};
 }
 
-Result<Published> ProducerCore::publish(Loan& loan, std::size_t size, const format::FrameInfo& info, Wake wake,
-                                        bool keep) {
-  if (loan.data_ == nullptr) writer_->prepare();
+Result<void> ProducerCore::check_publish(const Loan& loan, std::size_t size, const Manner& manner) const {
   if (!loan) return fail(Code::kInvalidArgument, "the loan is empty: it was published or discarded already");
   if (size > loan.capacity()) {
     return fail(Code::kInvalidArgument, "a frame of " + std::to_string(size) + " bytes in a loan of " +
@@ -170,24 +168,36 @@ Result<Published> ProducerCore::publish(Loan& loan, std::size_t size, const form
   if (loan.data_ != nullptr && writer_->is_published(loan.slot_))
     return fail(Code::kInvalidArgument, "the loan is published already; wait until reclaimed() names its slot");
   if (stream_.load(std::memory_order_relaxed) != Stream::kOpen) return no_stream();
-  if (loan.data_ == nullptr && (keep || has_metadata(info))) {
-    if (auto moved = move_to_slot(loan, size, wake); !moved) return tl::unexpected(moved.error());
+  if (manner.side_data.size() > settings_.max_side_data) {
+    return fail(Code::kTooLarge, std::to_string(manner.side_data.size()) +
+                                     " bytes of side data are more than max-side-data (" +
+                                     std::to_string(settings_.max_side_data) + "); raise it, or send less");
+  }
+  return {};
+}
+
+Result<Published> ProducerCore::publish(Loan& loan, std::size_t size, const Manner& manner) {
+  if (loan.data_ == nullptr) writer_->prepare();
+  if (auto fine = check_publish(loan, size, manner); !fine) return tl::unexpected(fine.error());
+  if (loan.data_ == nullptr && (manner.keep || !manner.side_data.empty() || has_metadata(manner.info))) {
+    if (auto moved = move_to_slot(loan, size, manner.wake); !moved) return tl::unexpected(moved.error());
   }
   const ring::SlotRef slot{loan.slot_, loan.data_, loan.capacity_};
   ring::Writer::Outgoing frame;
   frame.slot = loan.data_ != nullptr ? &slot : nullptr;
   frame.inline_bytes = loan.inline_;
   frame.size = static_cast<std::uint32_t>(size);
-  frame.info = &info;
-  frame.keep = keep;
-  frame.wake = wake == Wake::kNow;
+  frame.info = &manner.info;
+  frame.side_data = manner.side_data;
+  frame.keep = manner.keep;
+  frame.wake = manner.wake == Wake::kNow;
   auto sent = writer_->publish(frame);
   if (!sent) return tl::unexpected(sent.error());
   if (!*sent) {
-    if (!keep) loan.discard();
+    if (!manner.keep) loan.discard();
     return Published::kDropped;
   }
-  if (!keep) {
+  if (!manner.keep) {
     loan.capacity_ = 0;
     loan.data_ = nullptr;
     loan.core_ = nullptr;
@@ -195,12 +205,11 @@ Result<Published> ProducerCore::publish(Loan& loan, std::size_t size, const form
   return Published::kSent;
 }
 
-Result<Published> ProducerCore::publish_copy(std::span<const std::byte> bytes, const format::FrameInfo& info,
-                                             Wake wake) {
+Result<Published> ProducerCore::publish_copy(std::span<const std::byte> bytes, const Manner& manner) {
   auto slot = loan(bytes.size());
   if (!slot) return tl::unexpected(slot.error());
   if (!bytes.empty()) std::memcpy(slot->data(), bytes.data(), bytes.size());
-  auto sent = publish(*slot, bytes.size(), info, wake, false);
+  auto sent = publish(*slot, bytes.size(), manner);
   if (sent && *sent == Published::kSent) copied_.fetch_add(1, std::memory_order_relaxed);
   return sent;
 }

@@ -40,10 +40,15 @@ class ProducerCore final : public ring::ControlOut,
   void discard(std::uint16_t slot) noexcept;
   /// The Producer is gone: closes, and lives on only as long as Loans have its slots.
   static void abandon(std::shared_ptr<ProducerCore> core) noexcept;
-  [[nodiscard]] Result<Published> publish(Loan& loan, std::size_t size, const format::FrameInfo& info, Wake wake,
-                                          bool keep);
-  [[nodiscard]] Result<Published> publish_copy(std::span<const std::byte> bytes, const format::FrameInfo& info,
-                                               Wake wake);
+  /// What goes with a payload, and how it goes.
+  struct Manner {
+    const format::FrameInfo& info;
+    std::span<const std::byte> side_data;
+    Wake wake;
+    bool keep;
+  };
+  [[nodiscard]] Result<Published> publish(Loan& loan, std::size_t size, const Manner& manner);
+  [[nodiscard]] Result<Published> publish_copy(std::span<const std::byte> bytes, const Manner& manner);
   void reclaimed(std::vector<std::uint16_t>& slots) { writer_->reclaimed(slots); }
   void wake_consumers() noexcept { writer_->wake_consumers(); }
 
@@ -100,6 +105,7 @@ class ProducerCore final : public ring::ControlOut,
   // frames
   [[nodiscard]] Result<ring::SlotRef> slot_for(std::size_t size);
   void fill(Loan& loan, const ring::SlotRef& slot);
+  [[nodiscard]] Result<void> check_publish(const Loan& loan, std::size_t size, const Manner& manner) const;
   [[nodiscard]] Result<void> move_to_slot(Loan& loan, std::size_t size, Wake wake);
   [[nodiscard]] tl::unexpected<Error> no_stream() const;
   [[nodiscard]] Result<void> apply_burst_time(const std::string& caps);

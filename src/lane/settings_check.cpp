@@ -44,6 +44,7 @@ Result<void> check(const ProducerSettings& settings) {
                       in_range("max-held", settings.max_held, 1, 1024),
                       in_range("max-consumers", settings.max_consumers, 1, ring::kMaxConsumers),
                       in_range("max-frame-size", settings.max_frame_size, 1, kMostFrameBytes),
+                      in_range("max-side-data", settings.max_side_data, 0, ring::kMaxSideData),
                       share("spin-budget", settings.spin_budget), not_negative("burst-time", settings.burst_time),
                       not_negative("full-timeout", settings.full_timeout),
                       not_negative("stall-timeout", settings.stall_timeout), not_negative("linger", settings.linger)});
@@ -97,7 +98,8 @@ ring::WhenFull when_full(Leaky leaky) noexcept {
 ring::WriterSettings writer_settings(const ProducerSettings& settings, std::string name) {
   ring::WriterSettings writer;
   writer.name = std::move(name);
-  writer.sizes = {settings.burst, settings.history, settings.max_loans, settings.max_held, settings.max_consumers};
+  writer.sizes = {settings.burst,    settings.history,       settings.max_loans,
+                  settings.max_held, settings.max_consumers, settings.max_side_data};
   const double most = std::ceil(std::chrono::duration<double>(settings.burst_time).count() * kMostFramesPerSecond);
   writer.most_burst = static_cast<std::uint32_t>(std::clamp(most, 0.0, 4096.0));
   writer.max_frame_size = settings.max_frame_size;

@@ -50,9 +50,10 @@ inline constexpr std::uint32_t kMaxEntries = 1u << 20;
 inline constexpr std::uint64_t kSeqMask = (std::uint64_t{1} << 48) - 1;
 
 enum TagFlag : std::uint16_t {
-  kTagInline = 1,   // the payload lies in the entry
-  kTagMarker = 2,   // no frame: the place of control message `ctl`
-  kTagRetired = 4,  // the slot may be reused at any time; skip
+  kTagInline = 1,    // the payload lies in the entry
+  kTagMarker = 2,    // no frame: the place of control message `ctl`
+  kTagRetired = 4,   // the slot may be reused at any time; skip
+  kTagSideData = 8,  // extra_size bytes follow the slot's record; without it nobody looks at the record's line for them
 };
 
 [[nodiscard]] constexpr std::uint64_t make_tag(std::uint64_t seq, std::uint16_t flags) noexcept {
@@ -147,13 +148,16 @@ struct alignas(8) MetaRecord {
   std::uint32_t flags;  // format::FrameFlag
   std::uint32_t type_id;
   std::int64_t capture_ns;   // CLOCK_MONOTONIC; INT64_MIN = none
-  std::uint32_t extra_size;  // bytes of serialised metas after this record
+  std::uint32_t extra_size;  // bytes of side data after this record: 1 to record_stride - 64 with kTagSideData, else 0
   std::uint32_t reserved;
 };
 static_assert(sizeof(MetaRecord) == 64);
 static_assert(offsetof(MetaRecord, flags) == 40);
 static_assert(offsetof(MetaRecord, capture_ns) == 48);
-inline constexpr std::uint32_t kRecordStride = 1024;  // room for metas and a hop trace beside the fixed part
+inline constexpr std::uint32_t kRecordStride = 1024;      // unless asked for more: some metas and a hop trace
+inline constexpr std::uint32_t kMaxRecordStride = 65536;  // what a consumer believes
+inline constexpr std::uint32_t kDefaultSideData = kRecordStride - sizeof(MetaRecord);
+inline constexpr std::uint32_t kMaxSideData = kMaxRecordStride - sizeof(MetaRecord);
 
 // --- consumer page
 

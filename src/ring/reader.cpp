@@ -128,7 +128,7 @@ Reader::Took Reader::take(std::uint64_t tag, Taken& taken, ControlIn& control) {
     if (in_slot) release(taken.slot);
     return Took::kAgain;
   }
-  if (!finish_take(size_slot, taken, control)) {
+  if (!finish_take(tag, size_slot, taken, control)) {
     if (in_slot) release(taken.slot);
     return Took::kFault;
   }
@@ -138,11 +138,12 @@ Reader::Took Reader::take(std::uint64_t tag, Taken& taken, ControlIn& control) {
   return Took::kYes;
 }
 
-bool Reader::finish_take(std::uint64_t size_slot, Taken& taken, ControlIn& control) {
+bool Reader::finish_take(std::uint64_t tag, std::uint64_t size_slot, Taken& taken, ControlIn& control) {
   const auto ctl = static_cast<std::uint16_t>(size_slot >> 48);
   taken.size = static_cast<std::uint32_t>(size_slot);
   taken.skipped = 0;
   taken.data = taken.record = nullptr;
+  taken.side_data = 0;
   if (ctl != static_cast<std::uint16_t>(applied_) && !apply_up_to(ctl, control)) return false;  // T5
   if (taken.marker) return true;
   const std::uint64_t markers = applied_;  // each numbered message has one
@@ -153,6 +154,8 @@ bool Reader::finish_take(std::uint64_t size_slot, Taken& taken, ControlIn& contr
     if (taken.size > kInlineBytes) return fault("size", taken.size, "of an inline payload");
   } else if (!locate(taken)) {  // T5b
     return misplaced(taken);
+  } else if ((tag_flags(tag) & kTagSideData) != 0 && !measure_side_data(taken)) {
+    return false;
   }
   taken.index = entries - markers;
   taken.skipped = taken.index - next_index_;
@@ -166,6 +169,17 @@ bool Reader::locate(Taken& taken) const noexcept {
   const std::uint32_t i = taken.slot - segment->spec.first_slot;
   taken.data = segment->slots + i * segment->spec.slot_stride;
   taken.record = segment->mapping.data() + std::size_t{i} * segment->spec.record_stride;
+  return true;
+}
+
+[[gnu::noinline, gnu::cold]] bool Reader::measure_side_data(Taken& taken) {
+  const auto* const record = reinterpret_cast<const MetaRecord*>(taken.record);
+  // Read once: the producer could write another number between the check and the use.
+  const std::uint32_t size_untrusted = __atomic_load_n(&record->extra_size, __ATOMIC_RELAXED);
+  const std::size_t room = segment_of(taken.slot)->spec.record_stride - sizeof(MetaRecord);
+  if (size_untrusted == 0 || size_untrusted > room)
+    return fault("extra_size", size_untrusted, "of a frame's side data is none or beyond its record");
+  taken.side_data = size_untrusted;
   return true;
 }
 
@@ -268,7 +282,8 @@ Result<void> Reader::add_segment(const SegmentSpec& spec_untrusted, memory::Mapp
   };
   if (spec.slot_count == 0 || spec.slot_count > kMaxSlots) return wrong("slot_count");
   if (spec.first_slot > kMaxSlots - spec.slot_count) return wrong("first_slot");
-  if (spec.record_stride < sizeof(MetaRecord) || spec.record_stride % kCacheLine != 0 || spec.record_stride > 65536)
+  if (spec.record_stride < sizeof(MetaRecord) || spec.record_stride % kCacheLine != 0 ||
+      spec.record_stride > kMaxRecordStride)
     return wrong("record_stride");
   if (spec.slot_size == 0 || spec.slot_size > std::numeric_limits<std::uint32_t>::max()) return wrong("slot_size");
   if (spec.slot_stride < spec.slot_size || spec.slot_stride % kCacheLine != 0 ||

@@ -54,7 +54,8 @@ struct Taken {
   std::int64_t due_ns = format::kNoClockTime;
   std::int64_t publish_ns = 0;
   const std::byte* data = nullptr;        // in the slot
-  const std::byte* record = nullptr;      // MetaRecord and what follows, kRecordStride bytes or more
+  const std::byte* record = nullptr;      // MetaRecord, and side_data bytes behind it
+  std::uint32_t side_data = 0;            // bytes, checked: they lie in the record's stride
   std::uint64_t* inline_words = nullptr;  // where the caller wants an inline payload, kInlineBytes
 };
 
@@ -142,8 +143,9 @@ class Reader {
   explicit Reader(ReaderSettings settings);
   [[nodiscard]] const Entry& entry(std::uint64_t seq) const noexcept { return entries_[seq & mask_]; }
   [[nodiscard]] Took take(std::uint64_t tag, Taken& taken, ControlIn& control);
-  [[nodiscard]] bool finish_take(std::uint64_t size_slot, Taken& taken, ControlIn& control);
+  [[nodiscard]] bool finish_take(std::uint64_t tag, std::uint64_t size_slot, Taken& taken, ControlIn& control);
   [[nodiscard]] bool locate(Taken& taken) const noexcept;
+  [[nodiscard]] bool measure_side_data(Taken& taken);
   void prefetch(std::uint16_t slot) const noexcept;
   // These put what is wrong into fault_, and return false then (the last two always).
   [[nodiscard]] bool apply_up_to(std::uint16_t ctl, ControlIn& control);

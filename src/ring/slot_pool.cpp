@@ -20,6 +20,10 @@ constexpr std::uint64_t kPageAlignFrom = 4096;
 Result<void> PoolSizes::check() const {
   // At least the frame that is being published must be kept from other threads that reclaim.
   if (burst == 0) return fail(Code::kInvalidArgument, "burst is 0; a lane needs at least 1");
+  if (max_side_data > kMaxSideData) {
+    return fail(Code::kInvalidArgument, "max-side-data is " + std::to_string(max_side_data) + "; it must be 0 to " +
+                                            std::to_string(kMaxSideData));
+  }
   if (total_slots() <= kMostSlots) return {};
   return fail(Code::kInvalidArgument, "burst " + std::to_string(burst) + " + history " + std::to_string(history) +
                                           " + max-loans " + std::to_string(max_loans) +
@@ -73,10 +77,10 @@ Result<SegmentSpec> SlotPool::plan(std::uint64_t slot_size) const {
   spec.id = next_id_;
   spec.first_slot = *first;
   spec.slot_count = count;
-  spec.record_stride = kRecordStride;
+  spec.record_stride = sizes_.record_stride();
   spec.slot_size = slot_size;
   spec.slot_stride = memory::round_up(slot_size, slot_size < kPageAlignFrom ? kCacheLine : kSharedPage);
-  spec.slots_offset = memory::round_up(std::uint64_t{count} * kRecordStride, kSharedPage);
+  spec.slots_offset = memory::round_up(std::uint64_t{count} * spec.record_stride, kSharedPage);
   spec.total_bytes = memory::round_up(spec.slots_offset + count * spec.slot_stride, memory::page_size());
   if (spec.total_bytes > std::numeric_limits<std::size_t>::max() / 2) {
     return fail(Code::kNoMemory,

@@ -22,6 +22,7 @@ struct PoolSizes {
   std::uint32_t max_loans = 16;
   std::uint32_t max_held = 4;
   std::uint32_t max_consumers = kMaxConsumers;
+  std::uint32_t max_side_data = kDefaultSideData;  // bytes that a frame may carry beside its payload
 
   /// Used whoever is connected.
   [[nodiscard]] std::uint64_t own_slots() const noexcept {
@@ -30,7 +31,11 @@ struct PoolSizes {
   /// What a consumer may hold comes out of its own reserve; one more for the slot it copies while it holds the most.
   [[nodiscard]] std::uint64_t reserve() const noexcept { return std::uint64_t{max_held} + 1; }
   [[nodiscard]] std::uint64_t total_slots() const noexcept { return own_slots() + max_consumers * reserve(); }
-  /// Errors: kInvalidArgument when a segment can't have that many slots.
+  /// From one metadata record to the next, bytes.
+  [[nodiscard]] std::uint32_t record_stride() const noexcept {
+    return static_cast<std::uint32_t>(memory::round_up(sizeof(MetaRecord) + max_side_data, kCacheLine));
+  }
+  /// Errors: kInvalidArgument when a segment can't have that many slots, or a record that much side data.
   [[nodiscard]] Result<void> check() const;
 };
 

@@ -184,16 +184,17 @@ bool Writer::has_frame_room() const noexcept {
     return true;
   }
   const std::uint16_t slot = frame.slot->slot;
-  write_record(slot, *frame.info);
+  write_record(slot, frame);
   kept_[slot].store(frame.keep ? Keep::kInRing : Keep::kNo, std::memory_order_relaxed);
   add(published_, 1);
   if (!frame.keep) add(taken_back_, 1);
   base::streaming_store_fence();  // P2
-  write_entry(0, frame, slot, frame.wake);
+  write_entry(frame.side_data.empty() ? 0 : kTagSideData, frame, slot, frame.wake);
   return true;
 }
 
-void Writer::write_record(std::uint16_t slot, const format::FrameInfo& info) noexcept {
+void Writer::write_record(std::uint16_t slot, const Outgoing& frame) noexcept {
+  const format::FrameInfo& info = *frame.info;
   MetaRecord& record = pool_.record(slot);
   record.pts = info.pts;
   record.dts = info.dts;
@@ -203,7 +204,8 @@ void Writer::write_record(std::uint16_t slot, const format::FrameInfo& info) noe
   record.flags = info.flags;
   record.type_id = info.type_id;
   record.capture_ns = info.capture_ns;
-  record.extra_size = 0;
+  record.extra_size = static_cast<std::uint32_t>(frame.side_data.size());
+  if (!frame.side_data.empty()) std::memcpy(&record + 1, frame.side_data.data(), frame.side_data.size());
 }
 
 void Writer::write_entry(std::uint16_t flags, const Outgoing& frame, std::uint16_t slot, bool wake) {

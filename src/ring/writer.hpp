@@ -8,6 +8,7 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -119,6 +120,7 @@ class Writer {
     const format::FrameInfo* info = nullptr;  // never null
     bool keep = false;                        // the owner goes on reading the slot: it comes back through reclaimed()
     bool wake = true;                         // false: no system call and no wait for a lock
+    std::span<const std::byte> side_data{};   // at most sizes.max_side_data bytes; none with an inline payload
   };
   /// True: in the ring. False: dropped by policy, and counted; the slot is still on loan.
   /// Errors: kInterrupted.
@@ -197,7 +199,7 @@ class Writer {
   [[nodiscard]] Result<bool> make_room(bool may_block);
   [[nodiscard]] Result<void> make_marker_room();
   void write_entry(std::uint16_t flags, const Outgoing& frame, std::uint16_t slot, bool wake);
-  void write_record(std::uint16_t slot, const format::FrameInfo& info) noexcept;
+  void write_record(std::uint16_t slot, const Outgoing& frame) noexcept;
   [[nodiscard]] std::int64_t stamp() noexcept;
   [[nodiscard]] Result<void> announce_segments();
   void post_marker(const QueueMessage& queue, MarkerKind kind);

@@ -167,6 +167,7 @@ TEST_F(BadInput, SettingsOutOfRangeAreNamed) {
   EXPECT_TRUE(fails_with(producer_with([](auto& s) { s.max_held = 0; }), Code::kInvalidArgument, "max-held"));
   EXPECT_TRUE(fails_with(producer_with([](auto& s) { s.max_consumers = 33; }), Code::kInvalidArgument, "1 to 32"));
   EXPECT_TRUE(fails_with(producer_with([](auto& s) { s.max_frame_size = 0; }), Code::kInvalidArgument, "max-frame"));
+  EXPECT_TRUE(fails_with(producer_with([](auto& s) { s.max_side_data = 65473; }), Code::kInvalidArgument, "max-side"));
   EXPECT_TRUE(fails_with(producer_with([](auto& s) { s.spin_budget = 1.5; }), Code::kInvalidArgument, "spin-budget"));
   EXPECT_TRUE(fails_with(producer_with([](auto& s) { s.full_timeout = -1ns; }), Code::kInvalidArgument, "negative"));
   ConsumerSettings settings;

@@ -383,6 +383,12 @@ TEST_F(HostileProducer, AFrameLargerThanItsSlotIsNamed) {
   expect_protocol_error("size 4097");
 }
 
+TEST_F(HostileProducer, SideDataBeyondItsRecordIsNamed) {
+  reinterpret_cast<ring::MetaRecord*>(fake_.data.mapping.data())->extra_size = ring::kRecordStride;
+  fake_.publish(0, 100, 0, 0, ring::kTagSideData);
+  expect_protocol_error("extra_size 1024");
+}
+
 TEST_F(HostileProducer, ALargeInlinePayloadIsNamed) {
   fake_.publish(0, 33, 0, 0, ring::kTagInline);
   expect_protocol_error("inline");

@@ -38,8 +38,12 @@ void print_constants() {
   CONSTANT(kTagInline);
   CONSTANT(kTagMarker);
   CONSTANT(kTagRetired);
+  CONSTANT(kTagSideData);
   CONSTANT(kEntriesOffset);
   CONSTANT(kRecordStride);
+  CONSTANT(kMaxRecordStride);
+  CONSTANT(kDefaultSideData);
+  CONSTANT(kMaxSideData);
   CONSTANT(measure::kSubBuckets);
   CONSTANT(measure::kOctaves);
   CONSTANT(measure::kBuckets);

@@ -44,6 +44,20 @@ TEST(Segment, HasWhatTheSizesSay) {
   EXPECT_EQ(segments(lane).back().slot_stride, 8192u) << "large ones are page-aligned";
 }
 
+TEST(Segment, HasRoomForTheSideDataThatWasAskedFor) {
+  for (const auto& [side_data, stride] : {std::pair{0u, 64u}, {1u, 128u}, {960u, 1024u}, {4096u, 4160u}}) {
+    const PoolSizes sizes{.max_side_data = side_data};
+    EXPECT_EQ(sizes.record_stride(), stride);
+    EXPECT_TRUE(sizes.check());
+  }
+  const PoolSizes most{.max_side_data = kMaxSideData};
+  EXPECT_EQ(most.record_stride(), kMaxRecordStride);
+  EXPECT_TRUE(most.check());
+  const auto checked = PoolSizes{.max_side_data = kMaxSideData + 1}.check();
+  ASSERT_FALSE(checked);
+  EXPECT_EQ(checked.error().code, Code::kInvalidArgument);
+}
+
 TEST(Segment, IsAddedForALargerFrameAndTheOldOneRetired) {
   Lane lane({});
   TestConsumer consumer(lane);

@@ -94,6 +94,35 @@ TEST(Take, GivesBytesAndMetadataOfAFrameInASlot) {
   EXPECT_EQ(consumer.reader().held(), 0u);
 }
 
+class SideDataSize : public ::testing::TestWithParam<std::uint32_t> {};
+INSTANTIATE_TEST_SUITE_P(Sizes, SideDataSize, ::testing::Values(1, 64, 960, 961, 4096, 65472));
+
+TEST_P(SideDataSize, ArrivesBesideThePayloadAndEndsWithItsFrame) {
+  WriterSettings settings;
+  settings.sizes = {.burst = 4, .max_loans = 2, .max_held = 1, .max_consumers = 1, .max_side_data = GetParam()};
+  Lane lane(std::move(settings));
+  TestConsumer consumer(lane);
+  std::vector<std::byte> side(GetParam() / 8 * 8 + 8);
+  fill(side.data(), side.size(), 7);
+  side.resize(GetParam());
+  const format::FrameInfo info{.pts = 5};
+  // More frames than slots, with and without: what one carried must not show in the next.
+  for (std::uint64_t i = 0; i < 50; ++i) {
+    const SlotRef slot = must(lane.writer->loan(256));
+    fill(slot.data, 256, i);
+    Writer::Outgoing frame{.slot = &slot, .size = 256, .info = &info};
+    if (i % 2 == 0) frame.side_data = side;
+    ASSERT_TRUE(must(lane.writer->publish(frame)));
+    const auto taken = consumer.take();
+    ASSERT_TRUE(taken);
+    EXPECT_TRUE(intact(*taken, i));
+    ASSERT_EQ(taken->side_data, i % 2 == 0 ? side.size() : 0u);
+    EXPECT_TRUE(std::equal(taken->record + sizeof(MetaRecord), taken->record + sizeof(MetaRecord) + taken->side_data,
+                           side.begin()));
+    consumer.reader().release(taken->slot);
+  }
+}
+
 TEST(Take, PutsPayloadsAndRecordsOnTheirOwnCacheLines) {
   for (const std::size_t size : {1u, 64u, 100u, 4095u, 4096u, 4097u}) {
     Lane lane({});

@@ -136,6 +136,9 @@ class LyingProducer : public ::testing::Test, public ControlIn {
   Entry& entry(std::uint64_t seq) {
     return reinterpret_cast<Entry*>(ring_.mapping.data() + kEntriesOffset)[seq % kEntries];
   }
+  MetaRecord& record(std::uint16_t slot) {
+    return *reinterpret_cast<MetaRecord*>(data_.mapping.data() + std::size_t{slot} * kSpec.record_stride);
+  }
   void publish(std::uint64_t seq, std::uint16_t flags, std::uint32_t size, std::uint16_t slot, std::uint16_t ctl = 0) {
     entry(seq).size_slot = pack_size_slot(size, slot, ctl);
     entry(seq).tag = make_tag(seq, flags);
@@ -225,6 +228,34 @@ TEST_F(LyingProducer, OfASizeBeyondTheEntryIsRefused) {
   join();
   publish(kEntries, kTagInline, 33, 0);
   expect_refused("of an inline payload");
+}
+
+TEST_F(LyingProducer, OfSideDataBeyondTheRecordIsRefused) {
+  for (const std::uint32_t size : {0u, 961u, 1024u, 65536u, 0x7fffffffu, ~0u}) {
+    join();
+    record(3).extra_size = size;
+    publish(kEntries, kTagSideData, 100, 3);
+    expect_refused("extra_size " + std::to_string(size));
+  }
+}
+
+TEST_F(LyingProducer, OfSideDataThatNoTagAnnouncesIsNotRead) {
+  join();
+  record(3).extra_size = ~0u;
+  publish(kEntries, 0, 100, 3);
+  Got taken;
+  ASSERT_EQ(must(reader_->poll(taken, *this)), Reader::Step::kTaken);
+  EXPECT_EQ(taken.side_data, 0u);
+}
+
+TEST_F(LyingProducer, OfSideDataUpToTheRecordsEndIsBelieved) {
+  join();
+  record(7).extra_size = 960;
+  publish(kEntries, kTagSideData, 100, 7);
+  Got taken;
+  ASSERT_EQ(must(reader_->poll(taken, *this)), Reader::Step::kTaken);
+  record(7).extra_size = ~0u;
+  EXPECT_EQ(taken.side_data, 960u);
 }
 
 TEST_F(LyingProducer, ThatReusesASlotInFrontOfItsReaderIsCaught) {

@@ -46,6 +46,12 @@ class Frame {
   /// Frames that this consumer lost directly before this one.
   [[nodiscard]] std::uint64_t skipped() const noexcept { return skipped_; }
 
+  /// What the producer sent beside the payload (serialised metas, for example): bytes whose meaning is the
+  /// application's own, 64-byte aligned, empty when there are none. Never more than the lane's max_side_data, which a
+  /// consumer checks against the slot's room before it believes it; the bytes themselves are the peer's, unchecked.
+  /// Valid until release().
+  [[nodiscard]] std::span<const std::byte> side_data() const noexcept;
+
   /// Times, flags and type id. Reads the slot's metadata record, so it costs a cache line.
   [[nodiscard]] format::FrameInfo info() const noexcept;
   [[nodiscard]] std::uint64_t pts() const noexcept { return info().pts; }
@@ -72,12 +78,13 @@ class Frame {
   Kind kind_ = Kind::kEmpty;
   std::uint16_t slot_ = 0;
   std::uint32_t size_ = 0;
+  std::uint32_t side_size_ = 0;
   std::uint64_t seq_ = 0;
   std::uint64_t skipped_ = 0;
   std::int64_t due_ns_ = format::kNoClockTime;
   std::int64_t publish_ns_ = 0;
   const std::byte* data_ = nullptr;         // payload in a slot or in a private copy
-  const std::byte* record_ = nullptr;       // metadata record, in the slot's segment or in the private copy
+  const std::byte* record_ = nullptr;       // metadata record and side data, in the segment or in the private copy
   lane::Connection* connection_ = nullptr;  // of a slot; lives as long as it is held
   std::uint64_t inline_words_[4];           // payload of a kInline
 };

@@ -110,17 +110,18 @@ class Producer {
   /// Publishes the first `size` bytes of a loan. When the ring is full, the policy decides. The loan is used up if
   /// the frame was sent or dropped, and kept if an error is returned.
   /// Errors: kInvalidArgument (empty loan, another producer's or one that is published already, a size beyond its
-  /// capacity, a stream that has ended), kInterrupted (while waiting for room). A payload of at most 32 bytes with
-  /// metadata needs a slot after all: also those of loan().
+  /// capacity, a stream that has ended), kTooLarge (more side data than max_side_data), kInterrupted (while waiting
+  /// for room). A payload of at most 32 bytes with metadata or side data needs a slot after all: also those of loan().
+  /// `side_data` is copied: bytes of the application's own that Frame::side_data() gives the consumers.
   [[nodiscard]] Result<Published> publish(Loan& loan, std::size_t size, const format::FrameInfo& info = {},
-                                          Wake wake = Wake::kNow);
+                                          Wake wake = Wake::kNow, std::span<const std::byte> side_data = {});
   [[nodiscard]] Result<Published> publish(Loan&& loan, std::size_t size, const format::FrameInfo& info = {},
-                                          Wake wake = Wake::kNow) {
-    return publish(loan, size, info, wake);
+                                          Wake wake = Wake::kNow, std::span<const std::byte> side_data = {}) {
+    return publish(loan, size, info, wake, side_data);
   }
   /// Loans, copies `bytes` and publishes. Errors: those of loan() and publish().
   [[nodiscard]] Result<Published> publish_copy(std::span<const std::byte> bytes, const format::FrameInfo& info = {},
-                                               Wake wake = Wake::kNow);
+                                               Wake wake = Wake::kNow, std::span<const std::byte> side_data = {});
   /// Wakes consumers that sleep although frames are there (after Wake::kLater).
   void wake_consumers() noexcept;
 
@@ -128,7 +129,8 @@ class Producer {
   /// only when the ring AND the owner are done. The Loan stays valid for reading, data() included; reclaimed() tells
   /// when no consumer reads it any more; after that the loan may be published again, or discarded.
   /// Errors: as publish().
-  [[nodiscard]] Result<Published> publish_kept(Loan& loan, std::size_t size, const format::FrameInfo& info = {});
+  [[nodiscard]] Result<Published> publish_kept(Loan& loan, std::size_t size, const format::FrameInfo& info = {},
+                                               std::span<const std::byte> side_data = {});
   /// Appends the slots of kept loans that no consumer reads any more; first reclaims what can be.
   void reclaimed(std::vector<std::uint16_t>& slots);
 

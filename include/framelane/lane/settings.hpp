@@ -51,6 +51,7 @@ struct ProducerSettings {
   std::uint32_t max_held = 4;                                        ///< the most that one consumer may hold
   std::uint32_t max_consumers = 32;                                  ///< 1 to 32
   std::size_t max_frame_size = 256u << 20;                           ///< bytes
+  std::uint32_t max_side_data = 960;  ///< bytes that a frame may carry beside its payload, up to 65472; room per slot
   Stamps stamps = Stamps::kAuto;
   Spin spin = Spin::kAdaptive;
   double spin_budget = 0.02;                                  ///< share of one CPU
