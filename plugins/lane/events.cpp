@@ -53,11 +53,8 @@ format::Event tag(GstEvent* event) {
 }
 
 std::optional<format::Event> custom(GstEvent* event, CustomKind kind) {
-  const GstStructure* structure = gst_event_get_structure(event);
-  const StringPtr text(structure == nullptr ? nullptr : gst_structure_to_string(structure));
-  // Fields without a text form are written as NULL; what can't be read here can't be read there either.
-  const StructurePtr read(text == nullptr ? nullptr : gst_structure_from_string(text.get(), nullptr));
-  if (read == nullptr) {
+  const StringPtr text = readable_text(gst_event_get_structure(event));
+  if (text == nullptr) {
     GST_WARNING("%s doesn't cross the lane: it has no text form", GST_EVENT_TYPE_NAME(event));
     return std::nullopt;
   }
@@ -91,6 +88,14 @@ EventPtr stream_start_event(const format::Event& event) {
 }
 
 }  // namespace
+
+StringPtr readable_text(const GstStructure* structure) {
+  StringPtr text(structure == nullptr ? nullptr : gst_structure_to_string(structure));
+  // Fields without a text form are written as NULL; what can't be read here can't be read there either.
+  const StructurePtr read(text == nullptr ? nullptr : gst_structure_from_string(text.get(), nullptr));
+  if (read == nullptr) text.reset();
+  return text;
+}
 
 format::Event make_event(format::EventType type, std::string text, std::uint32_t number) {
   format::Event event;

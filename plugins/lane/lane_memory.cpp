@@ -66,7 +66,7 @@ GstMemory* wrap_loan(GstAllocator* allocator, Loan&& loan, gsize size) {
 GstMemory* allocate(GstAllocator* allocator, gsize size, GstAllocationParams* params) {
   const gsize total = size + params->prefix + params->padding;
   GstMemory* const memory = (params->align & ~kSlotAlign) == 0 ? allocate_slot(allocator, total) : nullptr;
-  if (memory == nullptr) return allocate_overflow(size, params);
+  if (memory == nullptr) return allocate_overflow(allocator, size, params);
   memory->offset = params->prefix;
   memory->size = size;
   std::byte* const data = as_lane(memory)->data;
@@ -127,24 +127,37 @@ GstMemory* allocate_slot(GstAllocator* allocator, gsize size) {
   return loan ? wrap_loan(allocator, std::move(*loan), size) : nullptr;
 }
 
-GstMemory* allocate_overflow(gsize size, const GstAllocationParams* params) {
+GstMemory* allocate_overflow(GstAllocator* allocator, gsize size, const GstAllocationParams* params) {
+  if (Slots* const slots = self_of(allocator)->slots.get(); slots != nullptr) slots->count_overflow();
   GstAllocationParams copy = *params;
   GstMemory* const memory = gst_allocator_alloc(nullptr, size, &copy);
-  if (memory != nullptr) gst_mini_object_set_qdata(GST_MINI_OBJECT_CAST(memory), overflow_quark(), memory, nullptr);
+  const gsize wanted = params->prefix + size + params->padding;
+  if (memory != nullptr) {
+    gst_mini_object_set_qdata(GST_MINI_OBJECT_CAST(memory), overflow_quark(), GSIZE_TO_POINTER(wanted), nullptr);
+  }
   return memory;
 }
 
-bool is_overflow(GstMemory* memory) {
-  return gst_mini_object_get_qdata(GST_MINI_OBJECT_CAST(memory), overflow_quark()) != nullptr;
+gsize overflow_size(GstMemory* memory) {
+  return GPOINTER_TO_SIZE(gst_mini_object_get_qdata(GST_MINI_OBJECT_CAST(memory), overflow_quark()));
 }
 
 GstMemory* wrap_frame(GstAllocator* allocator, Frame&& frame, gsize size) {
   auto* const memory = new LaneMemory{};
-  memory->owner = std::move(frame);
-  // Never written: the memory is READONLY, and the mapping is, too.
-  memory->data = const_cast<std::byte*>(std::get<Frame>(memory->owner).data());
   gst_memory_init(&memory->base, GST_MEMORY_FLAG_READONLY, allocator, nullptr, size, kSlotAlign, 0, size);
+  fill(&memory->base, std::move(frame), size);
   return &memory->base;
+}
+
+void empty(GstMemory* memory) noexcept { as_lane(memory)->owner = std::monostate(); }
+
+void fill(GstMemory* memory, Frame&& frame, gsize size) noexcept {
+  LaneMemory& lane = *as_lane(memory);
+  lane.owner = std::move(frame);
+  // Never written: the memory is READONLY, and the mapping is, too.
+  lane.data = const_cast<std::byte*>(std::get<Frame>(lane.owner).data());
+  memory->maxsize = memory->size = size;
+  memory->offset = 0;
 }
 
 }  // namespace framelane::gst

@@ -33,11 +33,15 @@ struct LaneMemory {
 /// A slot of at least `size` bytes, or null when none is to be had without waiting. Any thread.
 [[nodiscard]] GstMemory* allocate_slot(GstAllocator* allocator, gsize size);
 
-/// Memory from the heap in a slot's place; is_overflow() knows it again.
-[[nodiscard]] GstMemory* allocate_overflow(gsize size, const GstAllocationParams* params);
-[[nodiscard]] bool is_overflow(GstMemory* memory);
+/// Memory from the heap in a slot's place, counted.
+[[nodiscard]] GstMemory* allocate_overflow(GstAllocator* allocator, gsize size, const GstAllocationParams* params);
+/// The slot that such a memory should have been, bytes; 0 for any other memory.
+[[nodiscard]] gsize overflow_size(GstMemory* memory);
 
 /// Wraps the first `size` bytes of a frame, read-only.
 [[nodiscard]] GstMemory* wrap_frame(GstAllocator* allocator, Frame&& frame, gsize size);
+/// Gives the frame of such a memory back, and puts another into it. Only for who alone has the memory.
+void empty(GstMemory* memory) noexcept;
+void fill(GstMemory* memory, Frame&& frame, gsize size) noexcept;
 
 }  // namespace framelane::gst

@@ -46,6 +46,10 @@ void add_ring_properties(PropertyTable<LaneSink>& rows) {
        "Slots that upstream may be writing into at any time; further buffers are copied (slots)"},
       1, 1023, [](auto& s) -> auto& { return s.api.max_loans; }));
   rows.push_back(count_property<E>(
+      {"max-side-data", "Most side data",
+       "Metas of a frame that cross the lane may have this size together; others are left out (bytes)"},
+      0, 65472, [](auto& s) -> auto& { return s.api.max_side_data; }));
+  rows.push_back(count_property<E>(
       {"max-consumers", "Most consumers", "Consumers at a time"}, 1, 32,
       [](auto& s) -> auto& { return s.api.max_consumers; }));
   rows.push_back(choice_property<E>(

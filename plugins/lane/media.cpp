@@ -36,6 +36,28 @@ void append(GstStructure* structure, const char* field, GType type, const VideoL
   gst_structure_take_value(structure, field, &list);
 }
 
+constexpr const char* kAlignFields[GST_VIDEO_MAX_PLANES] = {"align0", "align1", "align2", "align3"};
+
+// GStreamer never comes back from a stride mask that no stride can fulfil.
+bool can_be(const GstVideoAlignment& padding) {
+  constexpr guint kMost = 1u << 14;
+  const bool masks = std::all_of(std::begin(padding.stride_align), std::end(padding.stride_align),
+                                 [](guint mask) { return mask < kMost && (mask & (mask + 1)) == 0; });
+  return masks && padding.padding_top < kMost && padding.padding_bottom < kMost && padding.padding_left < kMost &&
+         padding.padding_right < kMost;
+}
+
+GstVideoAlignment padding_of(const GstStructure* structure, guint planes) {
+  GstVideoAlignment padding = VideoLayout::no_padding();
+  // A producer that says nothing of it has none.
+  gst_structure_get_uint(structure, "top", &padding.padding_top);
+  gst_structure_get_uint(structure, "bottom", &padding.padding_bottom);
+  gst_structure_get_uint(structure, "left", &padding.padding_left);
+  gst_structure_get_uint(structure, "right", &padding.padding_right);
+  for (guint i = 0; i < planes; ++i) gst_structure_get_uint(structure, kAlignFields[i], &padding.stride_align[i]);
+  return padding;
+}
+
 // The peer wrote it: a list of `type`, at most one item for each plane that a frame can have.
 const GValue* list_of(const GstStructure* structure, const char* field, GType type) {
   const GValue* list = gst_structure_get_value(structure, field);
@@ -49,6 +71,28 @@ const GValue* list_of(const GstStructure* structure, const char* field, GType ty
 }
 
 }  // namespace
+
+GstVideoAlignment VideoLayout::no_padding() {
+  GstVideoAlignment none;
+  gst_video_alignment_reset(&none);
+  return none;
+}
+
+bool VideoLayout::operator==(const VideoLayout& other) const {
+  const GstVideoAlignment& a = padding;
+  const GstVideoAlignment& b = other.padding;
+  return same_places(other) && a.padding_top == b.padding_top && a.padding_bottom == b.padding_bottom &&
+         a.padding_left == b.padding_left && a.padding_right == b.padding_right &&
+         std::equal(std::begin(a.stride_align), std::end(a.stride_align), b.stride_align);
+}
+
+bool is_packed(const GstAudioMeta& meta) {
+  const gsize plane = meta.samples * static_cast<gsize>(GST_AUDIO_INFO_BPS(&meta.info));
+  for (gint i = 0; i < GST_AUDIO_INFO_CHANNELS(&meta.info); ++i) {
+    if (meta.offsets != nullptr && meta.offsets[i] != static_cast<gsize>(i) * plane) return false;
+  }
+  return true;
+}
 
 Media::Media(const GstCaps* caps) {
   const GstStructure* structure = gst_caps_get_structure(caps, 0);
@@ -77,7 +121,7 @@ gsize Media::row_bytes(guint plane) const {
 
 gsize Media::needed(const VideoLayout& layout) const {
   const GstVideoFormatInfo* info = video_->finfo;
-  if (layout == default_layout_) return GST_VIDEO_INFO_SIZE(&*video_);
+  if (is_default(layout)) return GST_VIDEO_INFO_SIZE(&*video_);
   gsize needed = 0;
   for (guint plane = 0; plane < layout.planes; ++plane) {
     gint components[GST_VIDEO_MAX_COMPONENTS];
@@ -92,7 +136,7 @@ gsize Media::needed(const VideoLayout& layout) const {
 }
 
 bool Media::can_send(const VideoLayout& layout) const {
-  if (layout == default_layout_) return true;
+  if (is_default(layout)) return true;
   // Strides of tiled formats count tiles, negative ones walk towards the frame's start: not worth a rule on both sides.
   if (GST_VIDEO_FORMAT_INFO_IS_TILED(video_->finfo)) return false;
   return layout.planes == default_layout_.planes &&
@@ -109,6 +153,26 @@ GstVideoInfo Media::with_layout(const VideoLayout& layout) const {
   return info;
 }
 
+bool Media::has_other_size(GstBuffer* buffer) const {
+  const GstVideoMeta* meta = gst_buffer_get_video_meta(buffer);
+  return meta != nullptr && (meta->width != static_cast<guint>(GST_VIDEO_INFO_WIDTH(&*video_)) ||
+                             meta->height != static_cast<guint>(GST_VIDEO_INFO_HEIGHT(&*video_)));
+}
+
+bool Media::fits(const AudioLayout& layout, gsize size) const {
+  const auto sample = static_cast<gsize>(GST_AUDIO_INFO_BPS(&*planar_));
+  if (layout.offsets.size() != static_cast<std::size_t>(GST_AUDIO_INFO_CHANNELS(&*planar_))) return false;
+  if (layout.samples > size / sample) return false;
+  const gsize plane = layout.samples * sample;
+  std::vector<gsize> sorted = layout.offsets;
+  std::sort(sorted.begin(), sorted.end());
+  for (std::size_t i = 0; i < sorted.size(); ++i) {
+    const gsize end = i + 1 < sorted.size() ? sorted[i + 1] : size;
+    if (sorted[i] > end || end - sorted[i] < plane) return false;
+  }
+  return true;
+}
+
 VideoLayout Media::layout_of(GstBuffer* buffer) const {
   const GstVideoMeta* meta = gst_buffer_get_video_meta(buffer);
   if (meta == nullptr || meta->n_planes != default_layout_.planes) return default_layout_;
@@ -116,22 +180,33 @@ VideoLayout Media::layout_of(GstBuffer* buffer) const {
   layout.planes = meta->n_planes;
   std::copy_n(meta->offset, layout.planes, layout.offset.begin());
   std::copy_n(meta->stride, layout.planes, layout.stride.begin());
+  if (can_be(meta->alignment)) layout.padding = meta->alignment;
   return layout;
 }
 
-void Media::add_meta(GstBuffer* buffer, const VideoLayout& layout) const {
+GstVideoMeta* Media::add_meta(GstBuffer* buffer, const VideoLayout& layout) const {
   std::array<gsize, GST_VIDEO_MAX_PLANES> offset = layout.offset;
   std::array<gint, GST_VIDEO_MAX_PLANES> stride = layout.stride;
-  gst_buffer_add_video_meta_full(buffer, GST_VIDEO_FRAME_FLAG_NONE, GST_VIDEO_INFO_FORMAT(&*video_),
-                                 static_cast<guint>(GST_VIDEO_INFO_WIDTH(&*video_)),
-                                 static_cast<guint>(GST_VIDEO_INFO_HEIGHT(&*video_)), layout.planes, offset.data(),
-                                 stride.data());
+  GstVideoMeta* const meta = gst_buffer_add_video_meta_full(
+      buffer, GST_VIDEO_FRAME_FLAG_NONE, GST_VIDEO_INFO_FORMAT(&*video_),
+      static_cast<guint>(GST_VIDEO_INFO_WIDTH(&*video_)), static_cast<guint>(GST_VIDEO_INFO_HEIGHT(&*video_)),
+      layout.planes, offset.data(), stride.data());
+  // Padding that doesn't make these strides is left out: it only tells what could be reused.
+  gst_video_meta_set_alignment(meta, layout.padding);
+  return meta;
 }
 
 format::Event to_lane(const VideoLayout& layout) {
   const StructurePtr structure(gst_structure_new_empty("framelane-layout"));
   append(structure.get(), "offset", G_TYPE_UINT64, layout);
   append(structure.get(), "stride", G_TYPE_INT, layout);
+  const GstVideoAlignment& padding = layout.padding;
+  gst_structure_set(structure.get(), "top", G_TYPE_UINT, padding.padding_top, "bottom", G_TYPE_UINT,
+                    padding.padding_bottom, "left", G_TYPE_UINT, padding.padding_left, "right", G_TYPE_UINT,
+                    padding.padding_right, nullptr);
+  for (guint i = 0; i < layout.planes; ++i) {
+    gst_structure_set(structure.get(), kAlignFields[i], G_TYPE_UINT, padding.stride_align[i], nullptr);
+  }
   const StringPtr text(gst_structure_to_string(structure.get()));
   return make_event(format::EventType::kState, text.get(), static_cast<std::uint32_t>(StateKind::kLayout));
 }
@@ -156,6 +231,8 @@ Result<VideoLayout> layout_of(const format::Event& event) {
     layout.offset[i] = static_cast<gsize>(offset_untrusted);
     layout.stride[i] = stride_untrusted;
   }
+  layout.padding = padding_of(structure.get(), layout.planes);
+  if (!can_be(layout.padding)) return fail(Code::kProtocol, "the producer sent a video padding that no frame can have");
   return layout;
 }
 

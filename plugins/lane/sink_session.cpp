@@ -6,6 +6,7 @@
 #define GST_CAT_DEFAULT lane_debug
 #include "lane/debug.hpp"
 #include "lane/frame_info.hpp"
+#include "lane/repack.hpp"
 #include "lane/slot_pool.hpp"
 #include "lane/stats.hpp"
 
@@ -14,6 +15,7 @@ namespace {
 
 constexpr const char* kReasonFields[] = {"",
                                          "copied-foreign",
+                                         "copied-dmabuf",
                                          "copied-pool-overflow",
                                          "copied-several-memories",
                                          "copied-part",
@@ -36,7 +38,11 @@ Result<std::unique_ptr<SinkSession>> SinkSession::open(GstElement* element, cons
 }
 
 SinkSession::SinkSession(GstElement* element, const SinkSettings& settings, std::shared_ptr<Slots> slots)
-    : element_(element), settings_(settings), slots_(std::move(slots)), allocator_(new_lane_allocator(slots_)) {}
+    : element_(element),
+      settings_(settings),
+      slots_(std::move(slots)),
+      allocator_(new_lane_allocator(slots_)),
+      metas_(element, settings.api.max_side_data) {}
 
 SinkSession::~SinkSession() { close(); }
 
@@ -200,6 +206,7 @@ void SinkSession::offer_allocation(GstQuery* query) {
     if (pool != nullptr) gst_object_unref(pool);
     gst_query_add_allocation_meta(query, GST_VIDEO_META_API_TYPE, nullptr);
   }
+  gst_query_add_allocation_meta(query, GST_AUDIO_META_API_TYPE, nullptr);
   GstAllocationParams params;
   gst_allocation_params_init(&params);
   gst_query_add_allocation_param(query, allocator_.get(), &params);
@@ -239,40 +246,53 @@ format::FrameInfo SinkSession::describe(GstBuffer* buffer, const GstSegment& seg
 }
 
 // Bytes behind the last plane are padding of the allocator; without a layout of its own a frame has the size of its
-// caps.
+// caps. The same goes for samples behind those that a GstAudioMeta counts.
 gsize SinkSession::payload_size(GstBuffer* buffer, const VideoLayout& layout) const {
   const gsize size = gst_buffer_get_size(buffer);
-  if (!media_.is_video() || layout != media_.default_layout()) return size;
-  return std::min(size, static_cast<gsize>(GST_VIDEO_INFO_SIZE(&media_.video())));
+  if (media_.is_video() && media_.is_default(layout))
+    return std::min(size, static_cast<gsize>(GST_VIDEO_INFO_SIZE(&media_.video())));
+  const GstAudioMeta* const audio = gst_buffer_get_audio_meta(buffer);
+  return audio != nullptr && is_packed(*audio) ? std::min(size, packed_size(media_, buffer)) : size;
+}
+
+// Whether the frame has to be brought to the layout of its caps, and which layout it then has.
+bool SinkSession::must_pack(GstBuffer* buffer, Reason& reason, VideoLayout& layout) const {
+  if (media_.is_planar_audio()) {
+    const GstAudioMeta* const audio = gst_buffer_get_audio_meta(buffer);
+    return reason != Reason::kNone && audio != nullptr && !is_packed(*audio);
+  }
+  if (!media_.is_video()) return false;
+  const VideoLayout own = media_.layout_of(buffer);
+  if (!media_.can_send(own) || media_.has_other_size(buffer)) reason = Reason::kLayout;
+  // A foreign writer's strides are its own affair: consumers get the default layout, unless it is the lane's already.
+  const bool known = own == (layout_.planes == 0 ? media_.default_layout() : layout_);
+  layout = reason != Reason::kNone && (!known || reason == Reason::kLayout) ? media_.default_layout() : own;
+  return reason == Reason::kLayout || !layout.same_places(own);
 }
 
 Result<Published> SinkSession::publish(GstBuffer* buffer, const GstSegment& segment) {
   if (auto begun = begin_again(); !begun) return tl::unexpected(begun.error());
   Reason reason = slots_->why_not_in_place(buffer, allocator_.get());
   VideoLayout layout;
+  const bool packs = must_pack(buffer, reason, layout);
   if (media_.is_video()) {
-    layout = media_.layout_of(buffer);
-    if (!media_.can_send(layout)) reason = Reason::kLayout;
-    // A foreign writer's strides are its own affair: consumers get the default layout, unless it is the lane's already.
-    const bool known = layout == (layout_.planes == 0 ? media_.default_layout() : layout_);
-    if (reason != Reason::kNone && !known) layout = media_.default_layout();
     if (auto sent = send_layout(layout); !sent) return tl::unexpected(sent.error());
-  } else if (media_.is_planar_audio() && !is_packed_audio(buffer)) {
-    reason = Reason::kLayout;
   }
   const format::FrameInfo info = describe(buffer, segment);
   has_delta_units_ = has_delta_units_ || (info.flags & format::kDeltaUnit) != 0;
+  const gsize size = packs ? packed_size(media_, buffer) : payload_size(buffer, layout);
+  const auto side_data = metas_.write(buffer, {media_, size, !packs});
   Result<Published> result = Published::kDropped;
   if (reason == Reason::kNone) {
     LaneMemory* const memory = lane_memory(gst_buffer_peek_memory(buffer, 0), allocator_.get());
-    auto placed = slots_->publish_in_place(*memory, payload_size(buffer, layout), info);
+    auto placed = slots_->publish_in_place(*memory, size, info, side_data);
     if (placed) {
       result = std::move(*placed);
     } else {
       reason = Reason::kMapped;
     }
   }
-  if (reason != Reason::kNone) result = publish_copy(buffer, reason, info);
+  if (reason != Reason::kNone) result = publish_copy(buffer, packs, size, info, side_data);
   if (!result) return result;
   if (*result == Published::kSent) {
     (reason == Reason::kNone ? in_place_ : copied_[static_cast<std::size_t>(reason)])++;
@@ -282,55 +302,22 @@ Result<Published> SinkSession::publish(GstBuffer* buffer, const GstSegment& segm
   return result;
 }
 
-Result<Published> SinkSession::publish_copy(GstBuffer* buffer, Reason reason, const format::FrameInfo& info) {
-  const VideoLayout lane_layout = media_.is_video() && layout_.planes == 0 ? media_.default_layout() : layout_;
-  const bool convert = media_.is_video() && media_.layout_of(buffer) != lane_layout;
-  const gsize size = convert ? GST_VIDEO_INFO_SIZE(&media_.video()) : payload_size(buffer, lane_layout);
-  auto loan = slots_->lend_to_sink(size);
+Result<Published> SinkSession::publish_copy(GstBuffer* buffer, bool packs, gsize size, const format::FrameInfo& info,
+                                            std::span<const std::byte> side_data) {
+  // Slots as large as upstream wants them, or it never gets one.
+  const gsize wanted = gst_buffer_n_memory(buffer) == 1 ? overflow_size(gst_buffer_peek_memory(buffer, 0)) : 0;
+  auto loan = slots_->lend_to_sink(std::max(size, wanted));
   if (!loan && loan.error().code == Code::kFull) {  // frames of older sizes are still being read: like a full ring
     dropped_no_slot_.fetch_add(1, std::memory_order_relaxed);
     return Published::kDropped;
   }
   if (!loan) return tl::unexpected(loan.error());
-  if (convert || (reason == Reason::kLayout && media_.is_planar_audio())) {
-    copy_to_default(buffer, loan->data(), size);
-  } else {
+  if (!packs) {
     gst_buffer_extract(buffer, 0, loan->data(), size);
+  } else if (!pack(media_, buffer, loan->data())) {
+    return fail(Code::kInvalidArgument, "a buffer's GstVideoMeta or GstAudioMeta doesn't fit the buffer or its caps");
   }
-  return slots_->producer().publish(*loan, size, info);
-}
-
-bool SinkSession::is_packed_audio(GstBuffer* buffer) const {
-  const GstAudioMeta* meta = gst_buffer_get_audio_meta(buffer);
-  if (meta == nullptr) return true;
-  const gsize plane = meta->samples * static_cast<gsize>(GST_AUDIO_INFO_BPS(&meta->info));
-  for (gint i = 0; i < GST_AUDIO_INFO_CHANNELS(&meta->info); ++i) {
-    if (meta->offsets[i] != static_cast<gsize>(i) * plane) return false;
-  }
-  return true;
-}
-
-void SinkSession::copy_to_default(GstBuffer* buffer, std::byte* to, gsize size) const {
-  if (media_.is_video()) {
-    const BufferPtr packed(gst_buffer_new_wrapped_full(GST_MEMORY_FLAG_NO_SHARE, to, size, 0, size, nullptr, nullptr));
-    GstVideoFrame from;
-    GstVideoFrame into;
-    if (!gst_video_frame_map(&from, &media_.video(), buffer, GST_MAP_READ)) return;
-    if (gst_video_frame_map(&into, &media_.video(), packed.get(), GST_MAP_WRITE)) {
-      gst_video_frame_copy(&into, &from);
-      gst_video_frame_unmap(&into);
-    }
-    gst_video_frame_unmap(&from);
-    return;
-  }
-  GstAudioBuffer from;
-  if (!gst_audio_buffer_map(&from, &media_.planar_audio(), buffer, GST_MAP_READ)) return;
-  const gsize plane = GST_AUDIO_BUFFER_PLANE_SIZE(&from);
-  for (gint i = 0; i < GST_AUDIO_BUFFER_N_PLANES(&from); ++i) {
-    const auto offset = static_cast<gsize>(i) * plane;
-    if (offset + plane <= size) std::copy_n(static_cast<const std::byte*>(from.planes[i]), plane, to + offset);
-  }
-  gst_audio_buffer_unmap(&from);
+  return slots_->producer().publish(*loan, size, info, Wake::kNow, side_data);
 }
 
 void SinkSession::add_stats(GstStructure* stats) const {
@@ -343,7 +330,8 @@ void SinkSession::add_stats(GstStructure* stats) const {
   }
   gst_structure_set(stats, "in-place", G_TYPE_UINT64, in_place_.load(std::memory_order_relaxed), "copied",
                     G_TYPE_UINT64, copied, "dropped-no-slot", G_TYPE_UINT64,
-                    dropped_no_slot_.load(std::memory_order_relaxed), nullptr);
+                    dropped_no_slot_.load(std::memory_order_relaxed), "pool-overflow", G_TYPE_UINT64,
+                    slots_->overflows(), "skipped-metas", G_TYPE_UINT64, metas_.skipped(), nullptr);
 }
 
 }  // namespace framelane::gst

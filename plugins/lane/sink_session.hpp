@@ -15,12 +15,15 @@
 #include "lane/events.hpp"
 #include "lane/gst_ptr.hpp"
 #include "lane/media.hpp"
+#include "lane/metas.hpp"
 #include "lane/slots.hpp"
 
 namespace framelane::gst {
 
 /// What a sink was asked for.
 struct SinkSettings {
+  SinkSettings() { api.max_side_data = 4096; }  // metas are larger than what else goes beside a frame
+
   ProducerSettings api;
   LeakyChoice leaky = LeakyChoice::kAuto;
   gint wait_for_consumers = -1;  ///< -1: one, unless upstream is live
@@ -85,10 +88,10 @@ class SinkSession {
   void look_for_skips();
   void decide_leaky(bool live);
   [[nodiscard]] format::FrameInfo describe(GstBuffer* buffer, const GstSegment& segment);
-  [[nodiscard]] Result<Published> publish_copy(GstBuffer* buffer, Reason reason, const format::FrameInfo& info);
+  [[nodiscard]] bool must_pack(GstBuffer* buffer, Reason& reason, VideoLayout& layout) const;
+  [[nodiscard]] Result<Published> publish_copy(GstBuffer* buffer, bool packs, gsize size, const format::FrameInfo& info,
+                                               std::span<const std::byte> side_data);
   [[nodiscard]] gsize payload_size(GstBuffer* buffer, const VideoLayout& layout) const;
-  void copy_to_default(GstBuffer* buffer, std::byte* to, gsize size) const;
-  [[nodiscard]] bool is_packed_audio(GstBuffer* buffer) const;
 
   GstElement* const element_;
   const SinkSettings settings_;
@@ -97,6 +100,7 @@ class SinkSession {
 
   Media media_;
   VideoLayout layout_;  // as the lane knows it
+  MetaSender metas_;
   BaseTime base_time_;
   std::deque<format::Event> queued_;
   std::vector<format::Event> sticky_;  // to begin again after an end of stream

@@ -34,6 +34,7 @@ class SlotPool {
   std::shared_ptr<Slots> slots_;
   AllocatorPtr allocator_;
   GstVideoInfo info_{};  // with the padding that upstream asked for
+  GstVideoAlignment align_{};
   bool add_meta_ = false;
   std::mutex mutex_;
   std::vector<BufferPtr> shells_;
@@ -48,11 +49,11 @@ bool SlotPool::configure(GstStructure* config) {
   if (!gst_buffer_pool_config_get_params(config, &caps, &size, &min, &max)) return false;
   if (caps == nullptr || !gst_video_info_from_caps(&info, caps)) return false;
   add_meta_ = gst_buffer_pool_config_has_option(config, GST_BUFFER_POOL_OPTION_VIDEO_META);
+  gst_video_alignment_reset(&align_);
   if (add_meta_ && gst_buffer_pool_config_has_option(config, GST_BUFFER_POOL_OPTION_VIDEO_ALIGNMENT)) {
-    GstVideoAlignment align;
-    gst_buffer_pool_config_get_video_alignment(config, &align);
-    if (!gst_video_info_align(&info, &align)) return false;
-    gst_buffer_pool_config_set_video_alignment(config, &align);
+    gst_buffer_pool_config_get_video_alignment(config, &align_);
+    if (!gst_video_info_align(&info, &align_)) return false;
+    gst_buffer_pool_config_set_video_alignment(config, &align_);
   }
   info.size = std::max<gsize>(info.size, size);
   info_ = info;
@@ -73,6 +74,7 @@ GstBuffer* SlotPool::new_shell() {
       buffer, GST_VIDEO_FRAME_FLAG_NONE, GST_VIDEO_INFO_FORMAT(&info_),
       static_cast<guint>(GST_VIDEO_INFO_WIDTH(&info_)), static_cast<guint>(GST_VIDEO_INFO_HEIGHT(&info_)),
       GST_VIDEO_INFO_N_PLANES(&info_), info_.offset, info_.stride);
+  gst_video_meta_set_alignment(meta, align_);
   meta->meta.flags = static_cast<GstMetaFlags>(meta->meta.flags | GST_META_FLAG_POOLED);
   return buffer;
 }
@@ -92,7 +94,7 @@ GstBuffer* SlotPool::acquire() {
     GstAllocationParams params;
     gst_allocation_params_init(&params);
     params.align = 63;
-    memory = allocate_overflow(info_.size, &params);
+    memory = allocate_overflow(allocator_.get(), info_.size, &params);
   }
   gst_buffer_append_memory(buffer, memory);
   GST_BUFFER_FLAG_UNSET(buffer, GST_BUFFER_FLAG_TAG_MEMORY);

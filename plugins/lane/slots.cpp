@@ -71,7 +71,10 @@ Slots::Reason Slots::why_not_in_place(GstBuffer* buffer, const GstAllocator* all
   if (gst_buffer_n_memory(buffer) != 1) return Reason::kSeveralMemories;
   GstMemory* const memory = gst_buffer_peek_memory(buffer, 0);
   const LaneMemory* const ours = lane_memory(memory, allocator);
-  if (ours == nullptr) return is_overflow(memory) ? Reason::kOverflow : Reason::kForeign;
+  if (ours == nullptr) {
+    if (overflow_size(memory) != 0) return Reason::kOverflow;
+    return gst_memory_is_type(memory, "dmabuf") ? Reason::kDmabuf : Reason::kForeign;
+  }
   if (memory->parent != nullptr || memory->offset != 0) return Reason::kPart;
   const std::lock_guard lock(mutex_);
   return ours->published ? Reason::kRepeated : Reason::kNone;
@@ -84,14 +87,14 @@ void Slots::set_published(LaneMemory& memory, bool published) {
   lent_ += published ? -1u : 1u;
 }
 
-std::optional<Result<Published>> Slots::publish_in_place(LaneMemory& memory, gsize size,
-                                                         const format::FrameInfo& info) {
+std::optional<Result<Published>> Slots::publish_in_place(LaneMemory& memory, gsize size, const format::FrameInfo& info,
+                                                         std::span<const std::byte> side_data) {
   // The lock keeps everybody from writing under the readers, also a tee's other branch that has the memory in a buffer
   // of its own.
   if (!gst_memory_lock(&memory.base, GST_LOCK_FLAG_EXCLUSIVE)) return std::nullopt;
   gst_memory_ref(&memory.base);
   set_published(memory, true);  // before: once it is in the ring, any thread may find it reclaimed
-  auto result = producer_.publish_kept(std::get<Loan>(memory.owner), size, info);
+  auto result = producer_.publish_kept(std::get<Loan>(memory.owner), size, info, side_data);
   if (!result || *result == Published::kDropped) {
     set_published(memory, false);
     gst_memory_unlock(&memory.base, GST_LOCK_FLAG_EXCLUSIVE);

@@ -2,8 +2,10 @@
 #pragma once
 
 #include <array>
+#include <atomic>
 #include <mutex>
 #include <optional>
+#include <span>
 #include <vector>
 
 #include <gst/gst.h>
@@ -37,13 +39,28 @@ class Slots {
   void reserve(gsize size);
 
   /// Why a buffer can't be published where it lies; kNone if it can.
-  enum class Reason { kNone, kForeign, kOverflow, kSeveralMemories, kPart, kRepeated, kMapped, kLayout, kCount };
+  enum class Reason {
+    kNone,
+    kForeign,
+    kDmabuf,
+    kOverflow,
+    kSeveralMemories,
+    kPart,
+    kRepeated,
+    kMapped,
+    kLayout,
+    kCount
+  };
   [[nodiscard]] Reason why_not_in_place(GstBuffer* buffer, const GstAllocator* allocator);
   /// Publishes memory for which why_not_in_place() was kNone, and keeps it until no consumer reads it any more.
   /// Errors: those of Producer::publish(). Empty: somebody has mapped it for writing, copy it.
   [[nodiscard]] std::optional<Result<Published>> publish_in_place(LaneMemory& memory, gsize size,
-                                                                  const format::FrameInfo& info);
+                                                                  const format::FrameInfo& info,
+                                                                  std::span<const std::byte> side_data);
 
+  /// Memory from the heap was given out where a slot was wanted.
+  void count_overflow() noexcept { overflows_.fetch_add(1, std::memory_order_relaxed); }
+  [[nodiscard]] std::uint64_t overflows() const noexcept { return overflows_.load(std::memory_order_relaxed); }
   /// A memory with a loan is freed.
   void forget(const LaneMemory& memory) noexcept;
   /// Ends the lane. What consumers still read stays mapped until they release it.
@@ -56,6 +73,7 @@ class Slots {
 
   Producer producer_;
   const std::uint32_t max_loans_;
+  std::atomic<std::uint64_t> overflows_{0};
 
   std::mutex mutex_;
   bool closed_ = false;

@@ -7,6 +7,7 @@
 #include "lane/debug.hpp"
 #include "lane/frame_info.hpp"
 #include "lane/lane_memory.hpp"
+#include "lane/repack.hpp"
 #include "lane/stats.hpp"
 
 namespace framelane::gst {
@@ -25,7 +26,7 @@ SrcSession::SrcSession(GstBaseSrc* element, const SrcSettings& settings, Consume
       pad_(GST_BASE_SRC_PAD(element)),
       consumer_(std::move(consumer)),
       timeline_(GST_ELEMENT_CAST(element), settings.timestamps),
-      allocator_(new_lane_allocator(nullptr)) {}
+      metas_(GST_ELEMENT_CAST(element)) {}
 
 void SrcSession::interrupt() noexcept {
   interrupted_.store(true, std::memory_order_release);
@@ -114,6 +115,7 @@ Outcome SrcSession::on_caps(const format::Event& event) {
   media_ = Media(caps_.get());
   layout_ = {};  // a producer says it again where it differs
   needed_ = media_.is_video() ? media_.needed(media_.default_layout()) : 0;
+  set_buffer_layout();
   if (gst_base_src_negotiate(element_) || GST_PAD_IS_FLUSHING(pad_)) return {};
   return refused();
 }
@@ -134,6 +136,7 @@ Outcome SrcSession::on_state(const format::Event& event) {
     if (!fits) return failed({Code::kProtocol, "the producer sent a video layout that doesn't fit the caps"});
     layout_ = *layout;
     if (media_.is_video()) needed_ = media_.needed(layout_.planes == 0 ? media_.default_layout() : layout_);
+    set_buffer_layout();
     return {};
   }
   if (event.number != static_cast<std::uint32_t>(StateKind::kLatency)) return {};
@@ -226,6 +229,8 @@ bool SrcSession::negotiate() {
 
 void SrcSession::decide_allocation(GstQuery* query) {
   video_meta_ok_ = gst_query_find_allocation_meta(query, GST_VIDEO_META_API_TYPE, nullptr) != FALSE;
+  audio_meta_ok_ = gst_query_find_allocation_meta(query, GST_AUDIO_META_API_TYPE, nullptr) != FALSE;
+  set_buffer_layout();
   // Frames come in the lane's memory: a pool of downstream's would be made and never used.
   while (gst_query_get_n_allocation_pools(query) > 0) gst_query_remove_nth_allocation_pool(query, 0);
   while (gst_query_get_n_allocation_params(query) > 0) gst_query_remove_nth_allocation_param(query, 0);
@@ -254,10 +259,11 @@ Outcome SrcSession::on_frame(Frame frame) {
   if (has_injected_.load(std::memory_order_acquire)) push_injected();
   if (lost_) info.flags |= format::kDiscont;
   lost_ = false;
-  BufferPtr buffer = make_buffer(std::move(frame));
-  apply_info(buffer.get(), info);
+  auto buffer = make_buffer(std::move(frame));
+  if (!buffer) return failed(buffer.error());
+  apply_info(buffer->get(), info);
   count();
-  const GstFlowReturn flow = push(std::move(buffer));
+  const GstFlowReturn flow = push(std::move(*buffer));
   if (flow == GST_FLOW_NOT_NEGOTIATED) return refused();
   const bool last = flow == GST_FLOW_OK && element_->num_buffers_left == 0;
   return {last ? GST_FLOW_EOS : flow, {}, false};
@@ -294,36 +300,58 @@ std::optional<Error> SrcSession::check_size(const Frame& frame) const {
                                     " bytes, and its caps need " + std::to_string(needed_)};
 }
 
-BufferPtr SrcSession::make_buffer(Frame&& frame) {
-  BufferPtr buffer(gst_buffer_new());
-  const bool padded = media_.is_video() && layout_.planes != 0;
-  const gsize size = media_.is_video() && !padded ? needed_ : frame.size();
-  if (size != 0) gst_buffer_append_memory(buffer.get(), wrap_frame(allocator_.get(), std::move(frame), size));
-  if (padded) {
-    media_.add_meta(buffer.get(), layout_);
-    if (!video_meta_ok_) return repack(std::move(buffer));
-  }
-  if (media_.is_planar_audio()) {
-    const GstAudioInfo& audio = media_.planar_audio();
-    const gsize samples = size / static_cast<gsize>(GST_AUDIO_INFO_BPF(&audio));
-    gst_buffer_add_audio_meta(buffer.get(), &audio, samples, nullptr);
-  }
+// Errors: kProtocol (side data).
+Result<BufferPtr> SrcSession::make_buffer(Frame&& frame) {
+  const gsize size = media_.is_video() && layout_.planes == 0 ? needed_ : frame.size();
+  const bool has_side_data = !frame.side_data().empty();
+  if (auto read = metas_.read(frame.side_data(), media_, size); !read) return tl::unexpected(read.error());
+  const auto& memories = metas_.memories();
+  BufferPtr buffer =
+      memories.empty() ? buffers_.wrap(std::move(frame), size) : buffers_.wrap(std::move(frame), memories);
+  if (media_.is_video()) buffer = add_video_meta(std::move(buffer));
+  if (media_.is_planar_audio()) buffer = add_audio_meta(std::move(buffer));
+  if (!has_side_data) return buffer;
+  if (auto added = metas_.add_others(buffer.get()); !added) return tl::unexpected(added.error());
   return buffer;
 }
 
-// Downstream doesn't look at GstVideoMeta, so it must get what the caps alone imply.
+// Recycled buffers have their GstVideoMeta already.
+void SrcSession::set_buffer_layout() {
+  says_layout_ = media_.is_video() && layout_.planes != 0 && (video_meta_ok_ || !media_.is_default(layout_));
+  buffers_.set_layout(media_, says_layout_ ? std::optional(layout_) : std::nullopt);
+}
+
+BufferPtr SrcSession::add_video_meta(BufferPtr buffer) {
+  const VideoLayout& layout = layout_.planes == 0 ? media_.default_layout() : layout_;
+  if (!says_layout_ && !(metas_.video() && video_meta_ok_)) return buffer;
+  GstVideoMeta* meta = gst_buffer_get_video_meta(buffer.get());
+  if (meta == nullptr) meta = media_.add_meta(buffer.get(), layout);
+  if (!video_meta_ok_) return repack(std::move(buffer));
+  meta->flags = metas_.video() ? metas_.video()->flags : GST_VIDEO_FRAME_FLAG_NONE;
+  meta->id = metas_.video() ? metas_.video()->id : 0;
+  return buffer;
+}
+
+// GStreamer wants one on each buffer of planar audio.
+BufferPtr SrcSession::add_audio_meta(BufferPtr buffer) {
+  const GstAudioInfo& info = media_.planar_audio();
+  const gsize all = gst_buffer_get_size(buffer.get()) / static_cast<gsize>(GST_AUDIO_INFO_BPF(&info));
+  if (!metas_.audio()) {
+    gst_buffer_add_audio_meta(buffer.get(), &info, all, nullptr);
+    return buffer;
+  }
+  AudioLayout layout = *metas_.audio();
+  gst_buffer_add_audio_meta(buffer.get(), &info, layout.samples, layout.offsets.data());
+  if (audio_meta_ok_) return buffer;
+  buffer = repack(std::move(buffer));
+  gst_buffer_add_audio_meta(buffer.get(), &info, layout.samples, nullptr);
+  return buffer;
+}
+
+// Downstream doesn't look at the meta, so it must get what the caps alone imply.
 BufferPtr SrcSession::repack(BufferPtr padded) {
   repacked_.fetch_add(1, std::memory_order_relaxed);
-  BufferPtr packed(gst_buffer_new_allocate(nullptr, GST_VIDEO_INFO_SIZE(&media_.video()), nullptr));
-  GstVideoFrame from;
-  GstVideoFrame to;
-  if (!gst_video_frame_map(&from, &media_.video(), padded.get(), GST_MAP_READ)) return packed;
-  if (gst_video_frame_map(&to, &media_.video(), packed.get(), GST_MAP_WRITE)) {
-    gst_video_frame_copy(&to, &from);
-    gst_video_frame_unmap(&to);
-  }
-  gst_video_frame_unmap(&from);
-  return packed;
+  return packed_copy(media_, padded.get());
 }
 
 // Pushed here and not handed to the base class, which would invent timestamps where there are none and mark the first
@@ -352,7 +380,8 @@ void SrcSession::add_stats(GstStructure* stats) const {
   add_consumer_stats(stats, consumer_.stats());
   gst_structure_set(stats, "repacked", G_TYPE_UINT64, repacked_.load(std::memory_order_relaxed), "dropped-early",
                     G_TYPE_UINT64, early_.load(std::memory_order_relaxed), "dropped-undecodable", G_TYPE_UINT64,
-                    undecodable_.load(std::memory_order_relaxed), nullptr);
+                    undecodable_.load(std::memory_order_relaxed), "skipped-metas", G_TYPE_UINT64, metas_.skipped(),
+                    nullptr);
 }
 
 }  // namespace framelane::gst

@@ -13,8 +13,10 @@
 
 #include "lane/enums.hpp"
 #include "lane/events.hpp"
+#include "lane/frame_buffers.hpp"
 #include "lane/gst_ptr.hpp"
 #include "lane/media.hpp"
+#include "lane/metas.hpp"
 #include "lane/timeline.hpp"
 
 namespace framelane::gst {
@@ -78,7 +80,10 @@ class SrcSession {
   void count();
   [[nodiscard]] bool follows(const Frame& frame, const format::FrameInfo& info);
   [[nodiscard]] std::optional<Error> check_size(const Frame& frame) const;
-  [[nodiscard]] BufferPtr make_buffer(Frame&& frame);
+  [[nodiscard]] Result<BufferPtr> make_buffer(Frame&& frame);
+  void set_buffer_layout();
+  [[nodiscard]] BufferPtr add_video_meta(BufferPtr buffer);
+  [[nodiscard]] BufferPtr add_audio_meta(BufferPtr buffer);
   [[nodiscard]] BufferPtr repack(BufferPtr padded);
   [[nodiscard]] GstFlowReturn push(BufferPtr buffer);
   void push_event(EventPtr event);
@@ -91,13 +96,16 @@ class SrcSession {
   GstPad* const pad_;
   Consumer consumer_;
   Timeline timeline_;
-  const AllocatorPtr allocator_;
+  FrameBuffers buffers_;
+  MetaReceiver metas_;
 
   CapsPtr caps_;
   Media media_;
-  VideoLayout layout_;  // as the lane says; no planes: as the caps imply
-  gsize needed_ = 0;    // bytes of a raw video frame
-  bool video_meta_ok_ = false;
+  VideoLayout layout_;          // as the lane says; no planes: as the caps imply
+  gsize needed_ = 0;            // bytes of a raw video frame
+  bool video_meta_ok_ = false;  // downstream looks at it
+  bool audio_meta_ok_ = false;
+  bool says_layout_ = false;  // buffers have a GstVideoMeta for layout_
 
   bool segment_waits_ = false;      // for the first frame
   std::vector<EventPtr> deferred_;  // behind that segment

@@ -172,7 +172,7 @@ bool Reader::locate(Taken& taken) const noexcept {
   return true;
 }
 
-[[gnu::noinline, gnu::cold]] bool Reader::measure_side_data(Taken& taken) {
+[[gnu::noinline]] bool Reader::measure_side_data(Taken& taken) {
   const auto* const record = reinterpret_cast<const MetaRecord*>(taken.record);
   // Read once: the producer could write another number between the check and the use.
   const std::uint32_t size_untrusted = __atomic_load_n(&record->extra_size, __ATOMIC_RELAXED);

@@ -219,23 +219,6 @@ TEST_F(LaneSrcTest, TakesFramesWithoutCaps) {
   EXPECT_EQ(tap.count(), 1u);
 }
 
-::testing::AssertionResult ends_with_error(Pipeline& pipeline, const char* words) {
-  GstBus* const bus = gst_element_get_bus(pipeline.get());
-  GstMessage* message = gst_bus_timed_pop_filtered(bus, 60 * GST_SECOND, GST_MESSAGE_ERROR);
-  if (message == nullptr) return ::testing::AssertionFailure() << "no error";
-  GError* error = nullptr;
-  gst_message_parse_error(message, &error, nullptr);
-  const std::string text = error->message;
-  g_error_free(error);
-  gst_message_unref(message);
-  pipeline.set(GST_STATE_NULL);
-  message = gst_bus_pop_filtered(bus, GST_MESSAGE_ERROR);
-  gst_object_unref(bus);
-  if (message != nullptr) return ::testing::AssertionFailure() << "a second error";
-  if (text.find(words) == std::string::npos) return ::testing::AssertionFailure() << text;
-  return ::testing::AssertionSuccess();
-}
-
 class BrokenProducer : public LaneSrcTest {
  protected:
   void SetUp() override {
