@@ -5,7 +5,7 @@
 #include <gst/audio/audio.h>
 #include <gst/video/video.h>
 
-#include "crossing.hpp"
+#include "ends.hpp"
 
 namespace framelane::gst::test {
 namespace {
@@ -76,7 +76,7 @@ std::string drawn() {
 
 TEST_F(MetasTest, PaddedPlanesCrossWithStridesOffsetsAndAlignment) {
   Crossing lane(kI420, listed());
-  GstBufferPool* const pool = lane.pool(padding());
+  GstBufferPool* const pool = lane.end().pool({.alignment = padding()});
   for (int i = 0; i < 30; ++i) {  // recycled buffers at both ends, too
     GstBuffer* const sent = acquire(pool);
     draw(sent);
@@ -103,7 +103,7 @@ TEST_F(MetasTest, PaddedPlanesCrossWithStridesOffsetsAndAlignment) {
 
 TEST_F(MetasTest, PaddedPlanesAreRepackedForWhoDoesNotListGstVideoMeta) {
   Crossing lane(kI420);
-  GstBufferPool* const pool = lane.pool(padding());
+  GstBufferPool* const pool = lane.end().pool({.alignment = padding()});
   GstBuffer* const sent = acquire(pool);
   draw(sent);
   GstBuffer* const came = lane.cross(sent);
@@ -208,7 +208,7 @@ GstBuffer* padded_audio(GstAllocator* allocator) {
 
 TEST_F(MetasTest, PaddedPlanesOfAudioCrossInPlace) {
   Crossing lane(kPlanar, listed());
-  GstAllocator* const allocator = lane.allocator();
+  GstAllocator* const allocator = lane.end().allocator();
   gst_buffer_unref(lane.cross(padded_audio(allocator)));  // makes the slots
   GstBuffer* const came = lane.cross(padded_audio(allocator));
   const GstAudioMeta* const meta = gst_buffer_get_audio_meta(came);
@@ -226,7 +226,7 @@ TEST_F(MetasTest, PaddedPlanesOfAudioCrossInPlace) {
 
 TEST_F(MetasTest, PaddedPlanesOfAudioAreRepackedForWhoDoesNotListGstAudioMeta) {
   Crossing lane(kPlanar);
-  GstAllocator* const allocator = lane.allocator();
+  GstAllocator* const allocator = lane.end().allocator();
   gst_buffer_unref(lane.cross(padded_audio(allocator)));
   GstBuffer* const came = lane.cross(padded_audio(allocator));
   EXPECT_EQ(text_of(came), std::string(200, 'l') + std::string(200, 'r'));
