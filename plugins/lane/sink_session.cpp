@@ -280,6 +280,8 @@ Result<Published> SinkSession::publish(GstBuffer* buffer, const GstSegment& segm
   }
   const format::FrameInfo info = describe(buffer, segment);
   has_delta_units_ = has_delta_units_ || (info.flags & format::kDeltaUnit) != 0;
+  // Whoever waits for a frame that stands alone has joined or lost one before: this is it.
+  if ((info.flags & format::kDeltaUnit) == 0) key_unit_wanted_.store(false, std::memory_order_relaxed);
   const gsize size = packs ? packed_size(media_, buffer) : payload_size(buffer, layout);
   const auto side_data = metas_.write(buffer, {media_, size, !packs});
   Result<Published> result = Published::kDropped;

@@ -50,14 +50,24 @@ GstBuffer* packed(Dump& dump, GstBuffer* buffer) {
   return copy;
 }
 
+// How the bytes are cut into memories; of raw video that is the allocator's affair.
+std::string memories(const Dump& dump, GstBuffer* buffer) {
+  std::string text;
+  for (guint i = 0; i < gst_buffer_n_memory(buffer) && !dump.has_video; ++i) {
+    text += '+' + std::to_string(gst_memory_get_sizes(gst_buffer_peek_memory(buffer, i), nullptr, nullptr));
+  }
+  return text;
+}
+
 void print_buffer(Dump& dump, GstBuffer* buffer) {
+  const std::string cut = memories(dump, buffer);
   GstBuffer* const whole = dump.has_video ? packed(dump, buffer) : gst_buffer_ref(buffer);
-  std::printf("buffer pts=%s dts=%s duration=%s offset=%s offset_end=%s flags=%08x size=%zu sha1=%s\n",
+  std::printf("buffer pts=%s dts=%s duration=%s offset=%s offset_end=%s flags=%08x size=%zu%s sha1=%s\n",
               number(GST_BUFFER_PTS(buffer)).c_str(), number(GST_BUFFER_DTS(buffer)).c_str(),
               number(GST_BUFFER_DURATION(buffer)).c_str(), number(GST_BUFFER_OFFSET(buffer)).c_str(),
               number(GST_BUFFER_OFFSET_END(buffer)).c_str(),
               GST_BUFFER_FLAGS(buffer) & ~static_cast<guint>(GST_BUFFER_FLAG_TAG_MEMORY),
-              gst_buffer_get_size(dump.video_meta ? whole : buffer), sum(whole).c_str());
+              gst_buffer_get_size(dump.video_meta ? whole : buffer), cut.c_str(), sum(whole).c_str());
   gst_buffer_unref(whole);
 }
 
@@ -128,6 +138,11 @@ void print_event(Dump& dump, GstEvent* event) {
 GstPadProbeReturn on_pad(GstPad*, GstPadProbeInfo* info, gpointer user) {
   Dump& dump = *static_cast<Dump*>(user);
   if (GST_IS_BUFFER(info->data)) print_buffer(dump, GST_BUFFER_CAST(info->data));
+  if (GST_IS_BUFFER_LIST(info->data)) {
+    for (guint i = 0; i < gst_buffer_list_length(GST_BUFFER_LIST_CAST(info->data)); ++i) {
+      print_buffer(dump, gst_buffer_list_get(GST_BUFFER_LIST_CAST(info->data), i));
+    }
+  }
   if (GST_IS_EVENT(info->data)) print_event(dump, GST_EVENT_CAST(info->data));
   if (dump.video_meta && GST_IS_QUERY(info->data) && GST_QUERY_TYPE(info->data) == GST_QUERY_ALLOCATION) {
     gst_query_add_allocation_meta(GST_QUERY_CAST(info->data), GST_VIDEO_META_API_TYPE, nullptr);

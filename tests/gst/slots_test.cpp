@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT
 // Slots as GstMemory: a test for each rule of what the pool and allocator of the sink promise, of what is sent where it
 // lies, and of what comes out of the source.
-// what comes out of the source.
 #include <future>
 #include <optional>
 
