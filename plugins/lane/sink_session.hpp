@@ -22,8 +22,6 @@ namespace framelane::gst {
 
 /// What a sink was asked for.
 struct SinkSettings {
-  SinkSettings() { api.max_side_data = 4096; }  // metas are larger than what else goes beside a frame
-
   ProducerSettings api;
   LeakyChoice leaky = LeakyChoice::kAuto;
   gint wait_for_consumers = -1;  ///< -1: one, unless upstream is live

@@ -16,14 +16,14 @@ class LaneSinkTest : public LaneTest {};
 
 TEST_F(LaneSinkTest, HasTheDefaultsOfTheDesign) {
   GstElement* const sink = gst_element_factory_make("lanesink", nullptr);
-  guint burst = 0, history = 1, loans = 0, held = 0, consumers = 0;
+  guint burst = 0, history = 1, loans = 0, held = 0, consumers = 0, side_data = 0;
   guint64 burst_time = 1, full = 0, stall = 0, linger = 0, frame = 0;
   gint wait = 0, leaky = 1;
   gboolean sync = TRUE, async = TRUE, last = TRUE;
   g_object_get(sink, "burst", &burst, "burst-time", &burst_time, "history", &history, "max-loans", &loans, "max-held",
                &held, "max-consumers", &consumers, "full-timeout", &full, "stall-timeout", &stall, "linger", &linger,
-               "max-frame-size", &frame, "wait-for-consumers", &wait, "leaky", &leaky, "sync", &sync, "async", &async,
-               "enable-last-sample", &last, nullptr);
+               "max-frame-size", &frame, "max-side-data", &side_data, "wait-for-consumers", &wait, "leaky", &leaky,
+               "sync", &sync, "async", &async, "enable-last-sample", &last, nullptr);
   EXPECT_EQ(burst, 8u);
   EXPECT_EQ(burst_time, 0u);
   EXPECT_EQ(history, 0u);
@@ -34,6 +34,7 @@ TEST_F(LaneSinkTest, HasTheDefaultsOfTheDesign) {
   EXPECT_EQ(stall, 5 * GST_SECOND);
   EXPECT_EQ(linger, 2 * GST_SECOND);
   EXPECT_EQ(frame, 256u << 20);
+  EXPECT_EQ(side_data, 960u);
   EXPECT_EQ(wait, -1);
   EXPECT_EQ(leaky, 0);
   EXPECT_FALSE(sync || last);
