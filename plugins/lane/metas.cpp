@@ -26,6 +26,11 @@ tl::unexpected<Error> broken(const char* record) {
   return fail(Code::kProtocol, std::string("the producer sent side data whose record \"") + record + "\" can't be");
 }
 
+std::string name_in(SideFields& fields) {
+  const auto length = fields.get<std::uint32_t>();
+  return std::string(fields.text(length));
+}
+
 }  // namespace
 
 // A peer makes the names up, so they must not fill our memory.
@@ -103,9 +108,7 @@ void MetaSender::write_custom(GstMeta* meta) {
   const std::string_view name = g_type_name(meta->info->type);
   const StringPtr text = readable_text(gst_custom_meta_get_structure(reinterpret_cast<GstCustomMeta*>(meta)));
   if (text == nullptr) return skip(name.data(), "a field of it has no text form");
-  writer_.begin(SideKind::kCustom);
-  writer_.put(static_cast<std::uint32_t>(name.size()));
-  writer_.put_text(name);
+  begin_named(SideKind::kCustom, name);
   writer_.put_text(text.get());
   end(name.data());
 }
@@ -115,7 +118,7 @@ void MetaSender::write_other(GstMeta* meta) {
   GByteArray* const bytes = g_byte_array_new();
   const char* const name = g_type_name(meta->info->type);
   if (gst_meta_serialize_simple(meta, bytes)) {
-    writer_.begin(SideKind::kSerialised);
+    begin_named(SideKind::kSerialised, name);
     writer_.put_bytes(bytes->data, bytes->len);
     end(name);
   } else {
@@ -128,6 +131,12 @@ void MetaSender::write_other(GstMeta* meta) {
   skip(g_type_name(meta->info->type), "its type doesn't serialise with this version of GStreamer");
 }
 #endif
+
+void MetaSender::begin_named(SideKind kind, std::string_view name) {
+  writer_.begin(kind);
+  writer_.put(static_cast<std::uint32_t>(name.size()));
+  writer_.put_text(name);
+}
 
 void MetaSender::end(const char* name) {
   if (!writer_.end()) skip(name, "the side data would be more than max-side-data; raise it");
@@ -219,16 +228,14 @@ Result<void> MetaReceiver::add_record(GstBuffer* buffer, const SideRecord& recor
     case SideKind::kCustom:
       return add_custom(buffer, fields);
     case SideKind::kSerialised:
-      add_serialised(buffer, record.content);
-      return {};
+      return add_serialised(buffer, fields);
     default:
       return {};
   }
 }
 
 Result<void> MetaReceiver::add_custom(GstBuffer* buffer, SideFields fields) {
-  const auto length = fields.get<std::uint32_t>();
-  const std::string name(fields.text(length));
+  const std::string name = name_in(fields);
   const std::string text(fields.text(fields.left()));
   const StructurePtr structure(fields.ok() ? gst_structure_from_string(text.c_str(), nullptr) : nullptr);
   if (structure == nullptr) return broken("custom meta");
@@ -251,16 +258,27 @@ Result<void> MetaReceiver::add_custom(GstBuffer* buffer, SideFields fields) {
 }
 
 #if GST_CHECK_VERSION(1, 24, 0)
-void MetaReceiver::add_serialised(GstBuffer* buffer, std::span<const std::byte> content) {
+Result<void> MetaReceiver::add_serialised(GstBuffer* buffer, SideFields fields) {
+  const std::string name = name_in(fields);
+  const std::string_view bytes = fields.text(fields.left());
+  if (!fields.ok()) return broken("serialised meta");
+  const GstMetaInfo* const info = gst_meta_get_info(name.c_str());
   guint32 consumed = 0;
   GstMeta* const meta =
-      gst_meta_deserialize(buffer, reinterpret_cast<const guint8*>(content.data()), content.size(), &consumed);
-  if (meta == nullptr) return skip("a serialised meta", "its type isn't known in this process");
-  if (has_own_record(meta->info->api)) gst_buffer_remove_meta(buffer, meta);
+      info == nullptr || has_own_record(info->api)
+          ? nullptr
+          : gst_meta_deserialize(buffer, reinterpret_cast<const guint8*>(bytes.data()), bytes.size(), &consumed);
+  if (meta == nullptr) skip(name, "its type isn't known in this process, or its version can't be read");
+  // The bytes have a name of their own, which may be another one.
+  if (meta != nullptr && has_own_record(meta->info->api)) gst_buffer_remove_meta(buffer, meta);
+  return {};
 }
 #else
-void MetaReceiver::add_serialised(GstBuffer*, std::span<const std::byte>) {
-  skip("a serialised meta", "it takes GStreamer 1.24 or later to read it");
+Result<void> MetaReceiver::add_serialised(GstBuffer*, SideFields fields) {
+  const std::string name = name_in(fields);
+  if (!fields.ok()) return broken("serialised meta");
+  skip(name, "it takes GStreamer 1.24 or later to read it");
+  return {};
 }
 #endif
 

@@ -6,6 +6,7 @@
 #include <set>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include <gst/gst.h>
@@ -51,6 +52,7 @@ class MetaSender {
   void write_reference(const GstReferenceTimestampMeta& meta);
   void write_custom(GstMeta* meta);
   void write_other(GstMeta* meta);
+  void begin_named(SideKind kind, std::string_view name);
   void end(const char* name);
   void skip(const char* name, const char* why);
 
@@ -88,7 +90,7 @@ class MetaReceiver {
   [[nodiscard]] Result<void> read_record(const SideRecord& record, const Media& media, gsize size);
   [[nodiscard]] Result<void> add_record(GstBuffer* buffer, const SideRecord& record);
   [[nodiscard]] Result<void> add_custom(GstBuffer* buffer, SideFields fields);
-  void add_serialised(GstBuffer* buffer, std::span<const std::byte> content);
+  [[nodiscard]] Result<void> add_serialised(GstBuffer* buffer, SideFields fields);
   void skip(const std::string& name, const char* why);
 
   GstElement* const element_;

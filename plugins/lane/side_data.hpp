@@ -24,7 +24,7 @@ enum class SideKind : std::uint32_t {
   kReferenceTime = 4,  ///< u64 timestamp, u64 duration, caps text
   kCrop = 5,           ///< u32 x, y, width, height
   kCustom = 6,         ///< u32 bytes of the name, name, structure text
-  kSerialised = 7,     ///< what gst_meta_serialize() wrote (GStreamer 1.24)
+  kSerialised = 7,     ///< u32 bytes of the type's name, name, what gst_meta_serialize() wrote (GStreamer 1.24)
 };
 
 /// Writes records into memory that it keeps, so that later frames need no allocation.

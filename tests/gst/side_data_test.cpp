@@ -87,7 +87,7 @@ TEST_F(SideDataTest, OfMetasThatNobodyRegisteredIsLeftOut) {
   tap.keep_only(1);
   const std::string name = "FramelaneNobodysMeta";
   send(side_data(record(6, raw(static_cast<std::uint32_t>(name.size())) + name + name + ", a=(int)1;") +
-                 record(7, "whatever a later version wrote")));
+                 record(7, raw(static_cast<std::uint32_t>(name.size())) + name + "whatever a later version wrote")));
   EXPECT_TRUE(receiving_->ends());
   EXPECT_EQ(tap.count(), 1u);
   EXPECT_EQ(stat(receiving_->element("src"), "skipped-metas"), 2u);
@@ -127,6 +127,7 @@ INSTANTIATE_TEST_SUITE_P(
                       Lie{"reference time", record(4, raw(kMost, kMost) + "timestamp/x-unix")},
                       Lie{"crop", record(5, raw(std::uint32_t{1}))},
                       Lie{"custom meta", record(6, raw(~std::uint32_t{0}) + "name")},
+                      Lie{"serialised meta", record(7, raw(std::uint32_t{5}) + "name")},
                       Lie{"custom meta", record(6, raw(std::uint32_t{4}) + "name%%%")}));
 
 TEST_F(SideDataTest, PaddingThatNoStrideCanHaveIsRefused) {
