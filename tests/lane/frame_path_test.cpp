@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
 // No allocation and no system call on a frame's way, from loan to release, while both sides are awake. Counted.
+#include <array>
 #include <atomic>
 #include <thread>
 
@@ -22,6 +23,7 @@ struct Case {
   std::uint32_t type_id;
   Mode mode;
   std::uint32_t kept;  // frames that the consumer holds all the time
+  std::size_t side_data = 0;
 };
 
 std::ostream& operator<<(std::ostream& out, const Case& frame) { return out << frame.name; }
@@ -34,11 +36,13 @@ class FramePath : public LaneTest, public ::testing::WithParamInterface<Case> {
     const Case& frame = GetParam();
     format::FrameInfo info;
     info.type_id = frame.type_id;
+    static constexpr std::array<std::byte, 960> kSide{};
+    const auto side = std::span(kSide).first(frame.side_data);
     for (std::uint64_t round = first; round < first + rounds; ++round) {
       auto loan = producer.loan(frame.size);
       if (!loan) std::abort();
       loan->data()[0] = static_cast<std::byte>(round);
-      if (producer.publish(std::move(*loan), frame.size, info) != Published::kSent) std::abort();
+      if (producer.publish(std::move(*loan), frame.size, info, Wake::kNow, side) != Published::kSent) std::abort();
       while (taken.load(std::memory_order_acquire) != round + 1) {
       }
     }
@@ -50,6 +54,7 @@ class FramePath : public LaneTest, public ::testing::WithParamInterface<Case> {
     for (std::uint64_t round = first; round < first + rounds; ++round) {
       auto frame = consumer.take();
       if (!frame || frame->data()[0] != static_cast<std::byte>(round)) std::abort();
+      if (frame->side_data().size() != GetParam().side_data) std::abort();
       if (!held.empty()) held[round % held.size()] = std::move(*frame);
       frame->release();
       taken.store(round + 1, std::memory_order_release);
@@ -116,7 +121,9 @@ INSTANTIATE_TEST_SUITE_P(
     Ways, FramePath,
     ::testing::Values(Case{"inline", 32, 0, Mode::kEvery, 0}, Case{"small_with_type_id", 8, 5, Mode::kEvery, 0},
                       Case{"slot", 1000, 0, Mode::kEvery, 0}, Case{"pages", 100'000, 7, Mode::kEvery, 0},
-                      Case{"held", 1000, 0, Mode::kEvery, 6}, Case{"latest", 1000, 0, Mode::kLatest, 0}),
+                      Case{"held", 1000, 0, Mode::kEvery, 6}, Case{"latest", 1000, 0, Mode::kLatest, 0},
+                      Case{"side_data", 1000, 0, Mode::kEvery, 0, 900},
+                      Case{"small_with_side_data", 8, 0, Mode::kEvery, 6, 64}),
     [](const auto& instance) { return std::string(instance.param.name); });
 
 TEST(FramePathCounters, CountWhatTheyShould) {
