@@ -120,3 +120,21 @@ def crossing(lines, ids=False):
 
 def buffers(process):
     return [line for line in process.out if line.startswith("buffer")]
+
+
+class ComparingTest(LaneTest):
+    """The same pipeline with and without a lane."""
+
+    def through_a_lane(self, source, sender="lanesink", receiver="lanesrc", options=()):
+        """Sends with gst-launch, receives with dump. Returns the receiver."""
+        receiving = self.dump(f"{receiver} lane=x ! fakesink name=out", *options)
+        sending = self.launch(f"{source} ! {sender} lane=x")
+        self.finish(sending)
+        return self.finish(receiving)
+
+    def same(self, source, ids=False, **kwargs):
+        direct = self.finish(self.dump(f"{source} ! fakesink name=out"))
+        received = self.through_a_lane(source, **kwargs)
+        self.assertTrue(buffers(direct))
+        self.assertEqual(crossing(received.out, ids), crossing(direct.out, ids))
+        return received
