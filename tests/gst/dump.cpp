@@ -35,6 +35,21 @@ std::string sum(GstBuffer* buffer) {
   return text;
 }
 
+// From GStreamer 1.26 on, gst_video_frame_copy() takes the padding along where strides are alike.
+void clear_padding(GstVideoFrame& frame) {
+  for (guint plane = 0; plane < GST_VIDEO_FRAME_N_PLANES(&frame); ++plane) {
+    gint components[GST_VIDEO_MAX_COMPONENTS];
+    gst_video_format_info_component(frame.info.finfo, plane, components);
+    const gint bytes = GST_VIDEO_FRAME_COMP_WIDTH(&frame, components[0]) *
+                       GST_VIDEO_FORMAT_INFO_PSTRIDE(frame.info.finfo, components[0]);
+    const gint stride = GST_VIDEO_FRAME_PLANE_STRIDE(&frame, plane);
+    for (gint row = 0; bytes > 0 && row < GST_VIDEO_FRAME_COMP_HEIGHT(&frame, components[0]); ++row) {
+      std::memset(static_cast<char*>(frame.data[plane]) + row * stride + bytes, 0,
+                  static_cast<std::size_t>(stride - bytes));
+    }
+  }
+}
+
 // Brings a frame to the default layout with zeros for padding, so that frames of all layouts can be compared.
 GstBuffer* packed(Dump& dump, GstBuffer* buffer) {
   GstVideoFrame from;
@@ -44,6 +59,7 @@ GstBuffer* packed(Dump& dump, GstBuffer* buffer) {
   if (!gst_video_frame_map(&from, &dump.video, buffer, GST_MAP_READ)) return copy;
   if (gst_video_frame_map(&to, &dump.video, copy, GST_MAP_WRITE)) {
     gst_video_frame_copy(&to, &from);
+    clear_padding(to);
     gst_video_frame_unmap(&to);
   }
   gst_video_frame_unmap(&from);
