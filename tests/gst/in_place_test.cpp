@@ -70,6 +70,20 @@ TEST_F(InPlace, MemoryThatBeginsBehindItsSlotIsCopied) {
   gst_object_unref(allocator);
 }
 
+TEST_F(InPlace, SlotsOfAnOlderSizeAreSentWhereTheyLie) {
+  Crossing lane("application/octet-stream");
+  GstAllocator* const allocator = lane.end().allocator();
+  gst_buffer_unref(lane.cross(gst_buffer_new_allocate(allocator, 1000, nullptr)));
+  GstBuffer* const older = gst_buffer_new_allocate(allocator, 1000, nullptr);
+  gst_buffer_fill(older, 0, "older", 5);
+  gst_buffer_unref(lane.cross(gst_buffer_new_allocate(nullptr, 100'000, nullptr)));  // makes larger slots
+  GstBuffer* const came = lane.cross(older);
+  EXPECT_EQ(text_of(came, 0, 5), "older");
+  EXPECT_EQ(stat(lane.sink(), "in-place"), 1u);
+  gst_buffer_unref(came);
+  gst_object_unref(allocator);
+}
+
 TEST_F(InPlace, OfAnotherLaneAreForeign) {
   Sink sink;
   GstHarness* const other = gst_harness_new_parse("lanesink lane=y wait-for-consumers=0");
