@@ -108,6 +108,10 @@ class SlotPool {
 
   [[nodiscard]] const std::vector<Segment>& segments() const noexcept { return segments_; }
   [[nodiscard]] std::uint32_t free_count() const noexcept { return static_cast<std::uint32_t>(free_.size()); }
+  /// Bytes of a slot that is lent now; 0 before the first segment.
+  [[nodiscard]] std::uint64_t slot_size() const noexcept {
+    return segments_.empty() ? 0 : segments_.back().spec.slot_size;
+  }
   [[nodiscard]] std::uint32_t slots_in_use() const noexcept { return segments_.empty() ? 0 : segments_.back().in_use; }
 
  private:

@@ -174,7 +174,7 @@ class Writer {
  private:
   using Lock = std::unique_lock<std::mutex>;
   enum class Floor : std::uint8_t {
-    kKeepNewest,  // burst + history
+    kKeepNewest,  // kept_newest()
     kKeepLast,    // from any thread: the last frame may be half published
     kNone,        // only from the publishing thread
   };
@@ -209,6 +209,7 @@ class Writer {
   void refresh_cursors() noexcept;
   void read_cursor(ConsumerLink& link) noexcept;
   void update_gate() noexcept;
+  [[nodiscard]] std::uint64_t kept_newest() const noexcept;  // frames
   std::uint32_t retire(std::uint32_t most, Floor floor) noexcept;
   void mark_retired(std::uint64_t seq) noexcept;
   void finish_retire(std::uint64_t oldest) noexcept;

@@ -82,14 +82,23 @@ void Writer::reclaim() noexcept {
   if (retire(kRetireAhead, Floor::kKeepNewest) == 0) free_unheld();
 }
 
+// R0: the newest frames stay, so that a paused consumer that doesn't gate has the burst, too. Where all gate, R1 keeps
+// what they haven't read, and slots that were read are better reused while they are in the cache.
+std::uint64_t Writer::kept_newest() const noexcept {
+  const std::uint64_t history = settings_.sizes.history;
+  const auto& links = table_.links();
+  const bool all_gate = !links.empty() && std::all_of(links.begin(), links.end(), [](const auto& link) {
+    return link->gates || link->broken || link->gone.load(std::memory_order_relaxed);
+  });
+  return all_gate ? std::max<std::uint64_t>(history, 1) : burst_.load(std::memory_order_relaxed) + history;
+}
+
 std::uint32_t Writer::retire(std::uint32_t most, Floor floor) noexcept {
   const std::uint64_t head = head_.load(std::memory_order_acquire);
-  const std::uint64_t burst = burst_.load(std::memory_order_relaxed);
-  const std::uint64_t newest = floor == Floor::kKeepNewest ? burst + settings_.sizes.history : 1;
+  const std::uint64_t newest = floor == Floor::kKeepNewest ? kept_newest() : 1;
   const std::uint64_t first = oldest_.load(std::memory_order_relaxed);
   std::uint64_t seq = first;
   for (; seq - first < most && seq < head; ++seq) {
-    // R0: the newest frames stay, so that a paused consumer that doesn't gate has the burst, too.
     if (floor != Floor::kNone && frames_before(head) - frames_before(seq) <= newest) break;
     if (gate_cursor_ <= seq) break;  // R1
     mark_retired(seq);

@@ -44,10 +44,12 @@ class HostileConsumer : public LaneTest {
   void expect_evicted(const std::string& field) {
     EXPECT_TRUE(eventually([this] { return producer_->num_consumers() == 1; }));
     EXPECT_TRUE(raw_->is_cut_off());
-    {
+    const auto reason = [this] {  // told after it was taken out
       const std::lock_guard lock(mutex_);
-      EXPECT_NE(reason_.find(field), std::string::npos) << '"' << reason_ << '"';
-    }
+      return reason_;
+    };
+    EXPECT_TRUE(eventually([&] { return !reason().empty(); }));
+    EXPECT_NE(reason().find(field), std::string::npos) << '"' << reason() << '"';
     EXPECT_EQ(producer_->stats().evictions, 1u);
     publish_honestly(50);
     EXPECT_EQ(honest_->stats().skipped, 0u);

@@ -263,7 +263,7 @@ TEST_F(Processes, OneKilledAndOneSuspendedDoNotHurtTheThird) {
     return 0u;
   };
   EXPECT_TRUE(eventually([&] { return held_by(killed.pid()) == 4; }));
-  const std::uint64_t all = producer.stats().slots - 8;  // the newest burst stays
+  const std::uint64_t all = producer.stats().slots - 1;  // the newest frame stays
   EXPECT_TRUE(eventually([&] { return free_slots(producer) == all - 4; }))
       << free_slots(producer) << " of " << all << " slots";
   killed.kill_now();
@@ -306,7 +306,7 @@ TEST_F(Processes, KilledInTheMiddleOfTakingHurtsNobody) {
   }
   ASSERT_TRUE(ok(producer.drain(kPatience)));
   EXPECT_TRUE(eventually([&] { return producer.num_consumers() == 1; }));
-  const std::uint64_t all = producer.stats().slots - 8;
+  const std::uint64_t all = producer.stats().slots - 1;
   EXPECT_TRUE(eventually([&] { return free_slots(producer) == all; }));
   ASSERT_TRUE(ok(producer.end_of_stream()));
   const Report report = report_of(steady.receive());
