@@ -39,7 +39,7 @@ void announce_consumers(GstElement* element, const std::shared_ptr<SinkSession>&
   const auto weak = std::make_shared<WeakElement>(element);
   session->producer().on_consumer(
       [weak, weak_session = std::weak_ptr(session)](const ConsumerInfo& info, bool joined, std::string_view reason) {
-        if (const auto alive = joined ? weak_session.lock() : nullptr) alive->request_key_unit();
+        if (const auto alive = joined ? weak_session.lock() : nullptr) alive->on_joined(info.id);
         const ObjectPtr sink = weak->get();
         if (sink == nullptr) return;
         const StructurePtr structure = structure_of(info);

@@ -148,6 +148,7 @@ Result<void> SinkSession::get_ready(GstPad* sinkpad, std::optional<GstClockTime>
       GST_INFO_OBJECT(element_, "waiting for %u consumers", count);
       if (auto there = slots_->producer().wait_for_consumers(count, kForever); !there) return there;
     }
+    note_first_consumers();
     ready_ = true;
   }
   if (auto flushed = flush(); !flushed) return flushed;
@@ -160,6 +161,19 @@ Result<void> SinkSession::get_ready(GstPad* sinkpad, std::optional<GstClockTime>
   }
   latency_ = latency;
   return {};
+}
+
+// Who is here by now gets the stream's first frame and needs no other one to begin with. That they joined may be told
+// later.
+void SinkSession::note_first_consumers() {
+  std::uint32_t last = 0;
+  for (const ConsumerInfo& info : slots_->producer().stats().consumers) last = std::max(last, info.id);
+  last_first_consumer_.store(last, std::memory_order_release);
+  key_unit_wanted_.store(false, std::memory_order_relaxed);
+}
+
+void SinkSession::on_joined(std::uint32_t id) noexcept {
+  if (id > last_first_consumer_.load(std::memory_order_acquire)) request_key_unit();
 }
 
 Latency SinkSession::ask_upstream(GstPad* sinkpad, std::optional<GstClockTime> configured_latency) const {

@@ -59,6 +59,8 @@ class SinkSession {
   /// leaky=no, or what `auto` made of it.
   [[nodiscard]] bool waits_for_room() const noexcept { return waits_for_room_; }
 
+  /// A consumer joined; ids grow. Any thread.
+  void on_joined(std::uint32_t id) noexcept;
   /// Somebody joined or lost a frame, and can't go on before the next one that stands alone. Any thread.
   void request_key_unit() noexcept { key_unit_wanted_.store(true, std::memory_order_release); }
   /// True once after request_key_unit(), in a stream that has delta units.
@@ -85,6 +87,7 @@ class SinkSession {
   [[nodiscard]] GstClockTime absorbs() const;
   void look_for_skips();
   void decide_leaky(bool live);
+  void note_first_consumers();
   [[nodiscard]] format::FrameInfo describe(GstBuffer* buffer, const GstSegment& segment);
   [[nodiscard]] bool must_pack(GstBuffer* buffer, Reason& reason, VideoLayout& layout) const;
   [[nodiscard]] Result<Published> publish_copy(GstBuffer* buffer, bool packs, gsize size, const format::FrameInfo& info,
@@ -110,8 +113,9 @@ class SinkSession {
   std::uint64_t passed_over_ = 0;
   std::int64_t skips_looked_at_ns_ = 0;
   std::atomic<bool> key_unit_wanted_{false};
-  bool lost_ = false;               // the next frame doesn't follow its predecessor
-  std::optional<Latency> latency_;  // as the lane knows it
+  std::atomic<std::uint32_t> last_first_consumer_{0};  // consumers up to this id were there before the first frame
+  bool lost_ = false;                                  // the next frame doesn't follow its predecessor
+  std::optional<Latency> latency_;                     // as the lane knows it
   std::atomic<bool> latency_stale_{true};
 
   std::atomic<std::uint64_t> in_place_{0};
