@@ -9,9 +9,11 @@ void add_bench(CLI::App& app, Action& chosen) {
   bench.footer(
       "Examples:\n"
       "  framelane bench rtt\n"
-      "  framelane bench take --json");
+      "  framelane bench take --json\n"
+      "  framelane bench gst --fps max");
   add_bench_rtt(bench, chosen);
   add_bench_take(bench, chosen);
+  add_bench_gst(bench, chosen);
 }
 
 }  // namespace framelane::cli

@@ -70,7 +70,7 @@ Result<CpuPair> choose_cpus() {
 }
 
 void add_spin_option(CLI::App& command, Spin& spin) {
-  command.add_option("--spin", spin, "How the ends wait: busy, adaptive or off (busy)")
+  command.add_option("--spin", spin, fmt::format("How the ends wait: busy, adaptive or off ({})", to_string(spin)))
       ->type_name("WAY")
       ->transform(CLI::CheckedTransformer(kSpinWords).description(""));
 }
@@ -117,31 +117,43 @@ int report_failure(std::string_view text) {
   return kFailed;
 }
 
-int run_pair(const std::array<std::pair<std::string, std::function<int()>>, 2>& bodies, std::chrono::seconds limit) {
-  auto directory = TempDir::create();
-  if (!directory) return report_failure(directory.error().text);
-  ::setenv("FRAMELANE_DIR", directory->path().c_str(), 1);
+BodiesEnd run_bodies(std::span<const Body> bodies, std::chrono::seconds limit,
+                     const std::function<std::uint64_t()>& progress) {
+  // Where nobody bounds the whole, each process still has its own last watchdog.
+  const std::chrono::seconds watchdog = progress ? std::chrono::hours(1) : limit + std::chrono::seconds(5);
   TerminationSignals signals;
   std::vector<ChildProcess> children;
   for (const auto& [name, body] : bodies) {
-    auto child = ChildProcess::fork(name, body, limit + std::chrono::seconds(5));
-    if (!child) return report_failure(child.error().text);
+    auto child = ChildProcess::fork(name, body, watchdog);
+    if (!child) return {GroupEnd::kOneFailed, child.error().text};
     children.push_back(std::move(*child));
   }
   const ChildProcess* failed = nullptr;
-  switch (wait_for_all(children, signals, limit, &failed)) {
+  switch (const GroupEnd end = wait_for_all(children, signals, limit, &failed, progress)) {
     case GroupEnd::kAllSucceeded:
-      return kOk;
+      return {end, {}};
     case GroupEnd::kInterrupted:
-      fmt::print(stderr, "framelane bench: interrupted\n");
-      return kInterrupted;
+      return {end, "interrupted"};
     case GroupEnd::kTimedOut:
-      return report_failure(fmt::format("not done after {} s; gave up", limit.count()));
+      return {end, fmt::format("not done after {} s; gave up", limit.count())};
     case GroupEnd::kOneFailed:
       break;
   }
-  return report_failure(
-      fmt::format("the {} process (pid {}) {}; there is no result", failed->name(), failed->pid(), failed->end_text()));
+  return {GroupEnd::kOneFailed, fmt::format("the {} process (pid {}) {}; there is no result", failed->name(),
+                                            failed->pid(), failed->end_text())};
+}
+
+int report_end(const BodiesEnd& end) {
+  if (end.end == GroupEnd::kAllSucceeded) return kOk;
+  report_failure(end.why);
+  return end.end == GroupEnd::kInterrupted ? kInterrupted : kFailed;
+}
+
+int run_pair(const std::array<Body, 2>& bodies, std::chrono::seconds limit) {
+  auto directory = TempDir::create();
+  if (!directory) return report_failure(directory.error().text);
+  ::setenv("FRAMELANE_DIR", directory->path().c_str(), 1);
+  return report_end(run_bodies(bodies, limit));
 }
 
 }  // namespace framelane::cli

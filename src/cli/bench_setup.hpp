@@ -21,6 +21,7 @@
 #include "framelane/lane/settings.hpp"
 
 #include "base/text.hpp"
+#include "cli/child_process.hpp"
 
 namespace framelane::cli {
 
@@ -76,9 +77,25 @@ void add_stamps_option(CLI::App& command, Stamps& stamps);
 /// "framelane bench: TEXT" on standard error; returns kFailed.
 int report_failure(std::string_view text);
 
+/// What a process of a bench runs, and its name in messages.
+using Body = std::pair<std::string, std::function<int()>>;
+
+/// How the processes of a bench ended, and in words why not well.
+struct BodiesEnd {
+  GroupEnd end = GroupEnd::kOneFailed;
+  std::string why;
+};
+
+/// Runs bodies in processes of their own until all return 0, and leaves none behind. With `progress`, `limit` is how
+/// long its value may stand still.
+[[nodiscard]] BodiesEnd run_bodies(std::span<const Body> bodies, std::chrono::seconds limit,
+                                   const std::function<std::uint64_t()>& progress = {});
+
+/// Says why on standard error, and returns the exit code: kOk, kFailed or kInterrupted.
+[[nodiscard]] int report_end(const BodiesEnd& end);
+
 /// Runs two bodies in processes of their own until both return 0, each with FRAMELANE_DIR in a new private directory,
 /// and leaves nothing behind: returns kOk, kFailed or kInterrupted, having said why.
-[[nodiscard]] int run_pair(const std::array<std::pair<std::string, std::function<int()>>, 2>& bodies,
-                           std::chrono::seconds limit);
+[[nodiscard]] int run_pair(const std::array<Body, 2>& bodies, std::chrono::seconds limit);
 
 }  // namespace framelane::cli

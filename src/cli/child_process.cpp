@@ -220,8 +220,11 @@ std::string ChildProcess::end_text() const {
 }
 
 GroupEnd wait_for_all(std::span<ChildProcess> children, TerminationSignals& signals, milliseconds timeout,
-                      const ChildProcess** failed) {
-  const std::int64_t deadline = base::deadline_after(timeout);
+                      const ChildProcess** failed, const std::function<std::uint64_t()>& progress) {
+  // Looking disturbs what is measured, so it is seldom.
+  const std::int64_t longest_ms = progress ? 500 : 60'000;
+  std::int64_t deadline = base::deadline_after(timeout);
+  std::uint64_t seen = progress ? progress() : 0;
   GroupEnd end = GroupEnd::kAllSucceeded;
   for (;;) {
     bool any_running = false;
@@ -234,13 +237,14 @@ GroupEnd wait_for_all(std::span<ChildProcess> children, TerminationSignals& sign
       }
     }
     if (end != GroupEnd::kAllSucceeded || !any_running) break;
+    if (progress && std::exchange(seen, progress()) != seen) deadline = base::deadline_after(timeout);
     const std::int64_t left_ms = (deadline - base::monotonic_ns()) / 1'000'000;
     if (left_ms <= 0) {
       end = GroupEnd::kTimedOut;
       break;
     }
     pollfd poll_fd{signals.fd(), POLLIN, 0};
-    poll(&poll_fd, 1, static_cast<int>(std::min<std::int64_t>(left_ms, 60'000)));
+    poll(&poll_fd, 1, static_cast<int>(std::min(left_ms, longest_ms)));
     if (signals.came()) {
       end = GroupEnd::kInterrupted;
       break;

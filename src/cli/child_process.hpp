@@ -2,6 +2,7 @@
 #pragma once
 
 #include <chrono>
+#include <cstdint>
 #include <functional>
 #include <optional>
 #include <span>
@@ -95,8 +96,8 @@ class ChildProcess {
 enum class GroupEnd { kAllSucceeded, kOneFailed, kTimedOut, kInterrupted };
 
 /// Waits until all have succeeded. When one fails, `timeout` has passed or a signal has come, the others are killed.
-/// `failed` then names the one that failed first.
+/// `failed` then names the one that failed first. With `progress`, the timeout begins anew whenever its value changes.
 GroupEnd wait_for_all(std::span<ChildProcess> children, TerminationSignals& signals, std::chrono::milliseconds timeout,
-                      const ChildProcess** failed);
+                      const ChildProcess** failed, const std::function<std::uint64_t()>& progress = {});
 
 }  // namespace framelane::cli

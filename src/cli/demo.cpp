@@ -17,6 +17,7 @@
 #include <unistd.h>
 
 #include "base/clock.hpp"
+#include "cli/build_tree.hpp"
 #include "cli/child_process.hpp"
 #include "cli/command.hpp"
 #include "cli/demo_report.hpp"
@@ -50,21 +51,6 @@ std::optional<fs::path> find_video() {
     if (fs::exists(language.path() / inside, error)) return language.path() / inside;
   }
   return std::nullopt;
-}
-
-fs::path own_path() {
-  std::error_code error;
-  return fs::read_symlink("/proc/self/exe", error);
-}
-
-// When we run from a build tree, its plugin must be found although it isn't installed.
-std::vector<std::pair<std::string, std::string>> producer_environment() {
-  const fs::path plugins = own_path().parent_path() / ".." / ".." / "plugins" / "lane";
-  std::error_code error;
-  if (!fs::is_directory(plugins, error)) return {};
-  const char* before = std::getenv("GST_PLUGIN_PATH");
-  const std::string path = fs::weakly_canonical(plugins, error).string();
-  return {{"GST_PLUGIN_PATH", before == nullptr || *before == '\0' ? path : path + ":" + before}};
 }
 
 std::vector<std::string> producer_command(const std::optional<fs::path>& video) {
@@ -245,7 +231,7 @@ bool Demo::start() {
   Spawn what;
   what.name = "producer";
   what.command = producer_command(video);
-  what.environment = producer_environment();
+  if (const auto plugins = build_tree_plugin_path()) what.environment = {{"GST_PLUGIN_PATH", *plugins}};
   what.environment.emplace_back("FRAMELANE_DIR", directory_->path());
   what.log_file = log_;
   fmt::print("One process sends {}{},\ntwo others take its frames where they lie:\n\n{}\n\n", video ? "the video " : "",

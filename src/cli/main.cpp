@@ -15,6 +15,7 @@ constexpr const char* kFooter =
     "  framelane bench rtt            round trip of 32 bytes and the bare limit\n"
     "  framelane bench rtt --size 1024 --json\n"
     "  framelane bench take           what taking a large frame costs\n"
+    "  framelane bench gst            pipelines over lanesink, against shmsink\n"
     "\n"
     "Exit codes: 0 done; 1 failed, a sentence on standard error says why;\n"
     "2 wrong usage; 130 interrupted.";

@@ -70,7 +70,7 @@ class CommandTest(unittest.TestCase):
 
 class Usage(CommandTest):
     def test_help_of_each_command_shows_examples(self):
-        for arguments in [], ["bench"], ["bench", "rtt"], ["bench", "take"], ["demo"]:
+        for arguments in [], ["bench"], ["bench", "rtt"], ["bench", "take"], ["bench", "gst"], ["demo"]:
             done = self.run_command(*arguments, "--help")
             self.assertEqual(done.returncode, 0, arguments)
             self.assertIn("Example", done.stdout, arguments)
@@ -99,7 +99,8 @@ class Usage(CommandTest):
                           ["bench", "rtt", "--size", "0"],
                           ["bench", "rtt", "--samples", "many"], ["bench", "rtt", "--spin", "wildly"],
                           ["bench", "rtt", "--cpus", "0"], ["bench", "rtt", "--cpus", "0,0"],
-                          ["bench", "take", "--sizes", "-1"], ["demo", "surplus"]):
+                          ["bench", "take", "--sizes", "-1"], ["bench", "gst", "--fps", "0"],
+                          ["bench", "gst", "--fps", "fast"], ["bench", "gst", "--frames", "1"], ["demo", "surplus"]):
             done = self.run_command(*arguments)
             self.assertEqual(done.returncode, 2, arguments)
             self.assertTrue(done.stderr.strip(), arguments)
@@ -205,6 +206,104 @@ class Bench(CommandTest):
                               timeout=LIMIT, preexec_fn=lambda: os.sched_setaffinity(0, {cpu}))
         self.assertEqual(done.returncode, 1)
         self.assertIn("two CPUs", done.stderr)
+
+
+def have_shmsink():
+    """GStreamer's own elements, which `bench gst` compares with."""
+    try:
+        return subprocess.run(["gst-inspect-1.0", "--exists", "shmsink"], timeout=LIMIT, check=False).returncode == 0
+    except OSError:
+        return False
+
+
+@unittest.skipUnless(HAVE_PLUGIN and have_shmsink(), "needs the elements, and gstreamer1.0-plugins-bad")
+@unittest.skipIf(usable_cpus() < 2, "needs two CPUs")
+class BenchGst(CommandTest):
+    WAYS = ("lane", "shm", "shm_copy", "floor")
+    SMALL = ("--caps", "video/x-raw,format=GRAY8,width=64,height=64", "--rounds", "1")
+
+    def run_gst(self, *arguments):
+        done = self.run_command("bench", "gst", "--json", *arguments)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertEqual(os.listdir(self.directory), [], "left something behind")
+        return json.loads(done.stdout)
+
+    def assert_figures(self, figures, frames):
+        self.assertEqual(figures["frames"], frames)
+        self.assertEqual((figures["lost"], figures["hung"]), (0, False))
+        self.assertGreater(figures["p50_us"], 0)
+        self.assertGreaterEqual(figures["p99_us"], figures["p50_us"])
+        self.assertGreater(figures["fps"], 0)
+        self.assertGreater(figures["cpu_us_per_frame"], 0)
+
+    def test_paced_frames_come_at_their_rate_over_each_way(self):
+        result = self.run_gst(*self.SMALL, "--fps", "100", "--frames", "40")
+        for way in self.WAYS:
+            with self.subTest(way):
+                self.assert_figures(result[way], 40)
+                # Later frames catch up with late ones, but none comes before it is due.
+                self.assertLess(result[way]["fps"], 200)
+        self.assertEqual(result["lane"]["in_place"], 40 + result["warm_up"])
+        for name, figure in (("latency", "p50_us"), ("fps", "fps"), ("cpu", "cpu_us_per_frame")):
+            self.assertAlmostEqual(result["ratio_" + name], result["lane"][figure] / result["shm"][figure])
+        self.assertEqual((result["frame_bytes"], result["wanted_fps"], result["pinned"]), (4096, 100, True))
+        self.assertGreaterEqual(result["shm_size"], 4 * 4096)
+
+    def test_full_speed_at_unbound_processes(self):
+        result = self.run_gst(*self.SMALL, "--fps", "max", "--frames", "300", "--shm-size", "1", "--unpinned")
+        self.assert_figures(result["lane"], 300)
+        self.assert_figures(result["floor"], 300)
+        self.assertFalse(result["pinned"])
+        self.assertIsNone(result["wanted_fps"])
+        self.assertGreaterEqual(result["shm_size"], 4 * 4096, "shmsink gets room for four buffers at least")
+
+    def test_audio_has_1024_samples_a_buffer(self):
+        result = self.run_gst("--caps", "audio/x-raw,format=S16LE,layout=interleaved,rate=48000,channels=2", "--rounds",
+                              "1", "--frames", "20", "--fps", "200")
+        self.assertEqual(result["frame_bytes"], 4096)
+        self.assert_figures(result["lane"], 20)
+
+    def test_hung_peer_is_a_result_and_no_hang(self):
+        # As shmsink's deadlock: both processes live, and no frame comes any more.
+        process = self.start_command("bench", "gst", "--json", *self.SMALL, "--fps", "50", "--frames", "100",
+                                     "--hang-after", "2")
+        socket = None
+        while socket is None:
+            self.assertIsNone(process.poll(), "ended early")
+            found = [os.path.join(path, "shm") for path, _, names in os.walk(self.directory) if "shm" in names]
+            socket = found[0] if found else None
+            time.sleep(0.01)
+        for child in self.wait_for_children(process, 2):
+            os.kill(child, signal.SIGSTOP)
+        output, errors = process.communicate(timeout=LIMIT)
+        self.assertEqual(process.returncode, 0, errors)
+        result = json.loads(output)
+        self.assertEqual((result["shm"]["hung"], result["shm"]["hung_rounds"]), (True, 1))
+        self.assertLess(result["shm"]["frames"], 100)
+        self.assert_figures(result["lane"], 100)
+        self.assertIsNone(result["shm"]["cpu_us_per_frame"])
+        self.assertIsNone(result["ratio_cpu"])
+
+    def test_caps_that_are_none_fail_with_a_sentence(self):
+        for caps in "nonsense/", "video/x-h264", "video/x-raw,format=GRAY8,width=1,height=1":
+            done = self.run_command("bench", "gst", "--caps", caps)
+            self.assertEqual((done.returncode, done.stdout), (1, ""), caps)
+            self.assertIn("caps", done.stderr)
+
+    def test_text_output_fits_80_columns(self):
+        done = self.run_command("bench", "gst", *self.SMALL, "--fps", "200", "--frames", "20")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertIn("lane against shmsink", done.stdout)
+        self.assertLessEqual(max(map(len, done.stdout.splitlines())), 80)
+
+    def test_interrupt_reaps_the_children(self):
+        process = self.start_command("bench", "gst", *self.SMALL, "--fps", "10", "--frames", "1000")
+        children = self.wait_for_children(process, 2)
+        process.send_signal(signal.SIGINT)
+        process.communicate(timeout=LIMIT)
+        self.assertEqual(process.returncode, 130)
+        self.assert_gone(children)
+        self.assertEqual(os.listdir(self.directory), [])
 
 
 class Demo(CommandTest):
