@@ -90,8 +90,13 @@ void class_init(gpointer klass, gpointer shm_only) {
   const bool shm = shm_only != nullptr;
   gst_element_class_set_static_metadata(
       GST_ELEMENT_CLASS(klass), shm ? "Shared-memory ring sink" : "Lane sink", "Sink/Network",
-      shm ? "Sends frames to other processes of this machine through a shared-memory ring"
-          : "Sends frames to other processes through a lane, over the best transport that both sides have",
+      shm ? "Sends frames to other processes of this machine through a shared-memory ring, never by another way. "
+            "Otherwise as lanesink: each frame is written once and read by up to 32 shmringsrc or lanesrc; either side "
+            "may start first"
+          : "Sends frames to other processes through a lane, over the best transport that both sides have. Upstream "
+            "writes into shared memory where it takes the pool or allocator that it is offered; up to 32 lanesrc read "
+            "each frame where it lies. Either side may start first; caps, segment, tags and timestamps travel along. "
+            "When a consumer falls behind by more than burst, leaky decides",
       kAuthor);
 }
 

@@ -82,8 +82,13 @@ void class_init(gpointer klass, gpointer shm_only) {
   const bool shm = shm_only != nullptr;
   gst_element_class_set_static_metadata(
       GST_ELEMENT_CLASS(klass), shm ? "Shared-memory ring source" : "Lane source", "Source/Network",
-      shm ? "Receives frames from another process of this machine through a shared-memory ring"
-          : "Receives frames from another process through a lane, over the best transport that both sides have",
+      shm ? "Receives frames from another process of this machine through a shared-memory ring, never by another way. "
+            "Otherwise as lanesrc: read-only buffers, caps from the producer, and a producer that comes back is found"
+          : "Receives frames from another process through a lane, over the best transport that both sides have. "
+            "Buffers "
+            "are read-only and lie where the producer wrote them. Caps, segment, tags and timestamps are the "
+            "producer's, moved into this pipeline's time as timestamp-mode says. Either side may start first, and a "
+            "producer that comes back is found again",
       kAuthor);
 }
 

@@ -233,5 +233,6 @@ int main(int argc, char** argv) {
   gst_object_unref(pad);
   gst_object_unref(out);
   gst_object_unref(pipeline);
+  gst_deinit();  // the tracer of leaks speaks now
   return result;
 }

@@ -1,8 +1,5 @@
 // SPDX-License-Identifier: MIT
 #include <atomic>
-#include <filesystem>
-#include <fstream>
-#include <future>
 
 #include <gst/video/video.h>
 
@@ -395,66 +392,7 @@ TEST_F(LaneSrcTest, TheProducersLatencyCrosses) {
   }));
 }
 
-// --- life
-
-struct Resources {
-  std::size_t fds = 0;
-  std::size_t lane_mappings = 0;
-  std::size_t threads = 0;
-
-  // GLib keeps idle threads for a while, so there may be fewer than at first.
-  bool at_most(const Resources& other) const {
-    return fds <= other.fds && lane_mappings <= other.lane_mappings && threads <= other.threads;
-  }
-};
-
-Resources resources() {
-  const auto entries = [](const char* path) {
-    std::size_t count = 0;
-    for ([[maybe_unused]] const auto& entry : std::filesystem::directory_iterator(path)) ++count;
-    return count;
-  };
-  Resources now{entries("/proc/self/fd"), 0, entries("/proc/self/task")};
-  std::ifstream maps("/proc/self/maps");
-  for (std::string line; std::getline(maps, line);) now.lane_mappings += line.find("memfd:") != std::string::npos;
-  return now;
-}
-
-void one_run() {
-  Pipeline receiving(receiver("x"));
-  Pipeline sender("videotestsrc num-buffers=5 ! " + std::string(kGray) + " ! lanesink lane=x");
-  receiving.play();
-  ASSERT_TRUE(sender.play().ends());
-  ASSERT_TRUE(receiving.ends());
-  // The same elements once more, and stopped at any moment.
-  receiving.set(GST_STATE_NULL);
-  sender.set(GST_STATE_NULL);
-  receiving.play();
-  sender.play();
-}
-
-TEST_F(LaneSrcTest, FiftyRunsLeakNothing) {
-  for (int i = 0; i < 3; ++i) one_run();
-  const Resources before = resources();
-  for (int i = 0; i < 25; ++i) one_run();
-  EXPECT_TRUE(comes([&] { return resources().at_most(before); }))
-      << resources().fds << "/" << before.fds << " fds, " << resources().lane_mappings << "/" << before.lane_mappings
-      << " mappings, " << resources().threads << "/" << before.threads << " threads";
-}
-
-TEST_F(LaneSrcTest, StopsWhileItWaits) {
-  Pipeline receiving(receiver("x", "connect-timeout=18446744073709551615"));
-  for (const GstState state :
-       {GST_STATE_PLAYING, GST_STATE_PAUSED, GST_STATE_PLAYING, GST_STATE_READY, GST_STATE_PLAYING, GST_STATE_NULL}) {
-    auto change = std::async(std::launch::async, [&] { return receiving.set(state); });
-    if (change.wait_for(kHang) != std::future_status::ready) {
-      ADD_FAILURE() << "the state change hangs";
-      std::_Exit(1);
-    }
-    EXPECT_NE(change.get(), GST_STATE_CHANGE_FAILURE);
-    std::this_thread::sleep_for(std::chrono::milliseconds(30));
-  }
-}
+// --- any stream
 
 TEST_F(LaneSrcTest, ReadsAnyStreamThroughDecodebin) {
   Pipeline sender(
