@@ -347,7 +347,11 @@ void Reader::announce_sleep() noexcept {
 
 void Reader::sleep(std::uint32_t word, std::int64_t deadline_ns) noexcept {
   count(page_->sleeps);
-  base::futex_wait(page_->wake_word, word, std::min(deadline_ns, base::monotonic_ns() + kWatchdogNs));
+  const std::int64_t now = base::monotonic_ns();
+  const std::int64_t at = spinner_.wake_at(now);
+  base::futex_wait(page_->wake_word, word, std::min({deadline_ns, now + kWatchdogNs, at}));
+  if (at == base::kForever) return;
+  if (const std::int64_t woken = base::monotonic_ns(); woken >= at && !ready()) spinner_.woke(at, woken);
 }
 
 void Reader::wake() noexcept {

@@ -121,6 +121,7 @@ class Reader {
     if (copied) count(page_->copied);
     if (skipped != 0) count(page_->skipped, skipped);
     if (publish_ns == 0) return;
+    spinner_.note(publish_ns);
     const std::int64_t late = base::monotonic_ns() - publish_ns;
     measure::record(page_->latency, static_cast<std::uint64_t>(late > 0 ? late : 0));
   }

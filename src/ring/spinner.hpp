@@ -6,12 +6,14 @@
 
 #include "base/clock.hpp"
 #include "base/cpu.hpp"
+#include "ring/phase.hpp"
 
 namespace framelane::ring {
 
 enum class SpinKind : std::uint8_t { kAdaptive, kBusy, kOff };
 
-/// Decides how long a waiting thread spins before it sleeps.
+/// Decides how long a waiting thread spins before it sleeps, and, of a stream with a beat, when it wakes to spin: a
+/// sleeping thread needs 100 µs to see a frame, a spinning one less than one.
 ///
 /// Threads: one waiting thread.
 /// Source:  the free part is the ski-rental bound: a spin as long as a sleep and wake cost is at most twice the best
@@ -51,22 +53,59 @@ class Spinner {
     return done || ready();
   }
 
+  /// A frame was published then.
+  void note(std::int64_t publish_ns) noexcept {
+    phase_.note(publish_ns);
+    lead_ -= (lead_ - kLeastLeadNs) / 64;  // so that one late wake is forgotten
+  }
+
+  /// When a sleep that begins now should end, since the next frame is due soon after; base::kForever when nobody knows.
+  [[nodiscard]] std::int64_t wake_at(std::int64_t now) const noexcept {
+    const std::int64_t due = phase_.due();
+    if (kind_ != SpinKind::kAdaptive || due == 0 || !affordable()) return base::kForever;
+    const std::int64_t at = due - lead_;
+    return at > now ? at : base::kForever;
+  }
+  /// A sleep until wake_at() has ended by itself: learns how late a sleeper wakes.
+  void woke(std::int64_t at, std::int64_t now) noexcept {
+    // A wake that is late by far is the machine's doing, and says nothing about the next one.
+    lead_ += std::clamp(now - at + kLeastLeadNs - lead_, std::int64_t{0}, lead_ / 2);
+  }
+
  private:
   static constexpr std::uint32_t kTurnsPerLook = 64;      // a clock read costs about as much as one pause
   static constexpr std::int64_t kFreeNs = 10'000;         // about what a sleep and wake cost
-  static constexpr std::int64_t kMostCreditNs = 200'000;  // the longest spin that the budget may buy at once
+  static constexpr std::int64_t kMostCreditNs = 400'000;  // the longest spin that the budget may buy at once
 
   // Credit grows by budget_ of the time that passes, so spinning beyond the free part costs at most that share of a
   // CPU.
   std::int64_t allowance(std::int64_t now) noexcept {
+    earn(now);
+    const std::int64_t due = phase_.due();
+    if (due == 0 || !affordable()) return kFreeNs + credit_ns_;
+    // Outside of it, nothing would come.
+    return now >= due - lead_ - kLeastLeadNs && now <= due + tail() ? kFreeNs + credit_ns_ : kFreeNs;
+  }
+
+  void earn(std::int64_t now) noexcept {
     const auto earned = static_cast<std::int64_t>(static_cast<double>(now - counted_until_) * budget_);
     credit_ns_ = std::min(kMostCreditNs, credit_ns_ + earned);
     counted_until_ = now;
-    return kFreeNs + credit_ns_;
   }
+
+  // How long after it was due a frame is still worth a spin.
+  [[nodiscard]] std::int64_t tail() const noexcept { return 4 * phase_.jitter() + kLeastLeadNs; }
+  [[nodiscard]] bool affordable() const noexcept {
+    const std::int64_t window = lead_ + 2 * phase_.jitter();
+    return window < kMostCreditNs && window < static_cast<std::int64_t>(static_cast<double>(phase_.period()) * budget_);
+  }
+
+  static constexpr std::int64_t kLeastLeadNs = 20'000;
 
   SpinKind kind_;
   double budget_;
+  Phase phase_;
+  std::int64_t lead_ = 120'000;  // before a frame is due, so that a sleeper has time to wake
   std::int64_t credit_ns_ = 0;
   std::int64_t counted_until_ = 0;
 };
