@@ -32,6 +32,8 @@ class Phase {
 
   /// When the next frame is due; 0 while there is no beat.
   [[nodiscard]] std::int64_t due() const noexcept { return beats_ == kBeats ? last_ + period_ : 0; }
+  /// The last frames were at least 1 ms apart.
+  [[nodiscard]] bool is_slow() const noexcept { return period_ >= kLeastPeriodNs; }
   [[nodiscard]] std::int64_t period() const noexcept { return period_; }
   /// How far frames usually are from where they are due.
   [[nodiscard]] std::int64_t jitter() const noexcept { return jitter_; }

@@ -82,8 +82,8 @@ class Spinner {
   std::int64_t allowance(std::int64_t now) noexcept {
     earn(now);
     const std::int64_t due = phase_.due();
-    if (due == 0 || !affordable()) return kFreeNs + credit_ns_;
-    // Outside of it, nothing would come.
+    // Of a slow stream nothing comes soon after a frame.
+    if (due == 0 || !affordable()) return phase_.is_slow() ? kFreeNs : kFreeNs + credit_ns_;
     return now >= due - lead_ - kLeastLeadNs && now <= due + tail() ? kFreeNs + credit_ns_ : kFreeNs;
   }
 

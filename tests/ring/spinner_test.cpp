@@ -63,6 +63,7 @@ TEST(Phase, IsLostWithAnotherBeatAndFoundAgain) {
   for (int i = 0; i < 20; ++i) phase.note(now += kPeriod);
   phase.note(now += 3 * kPeriod);
   EXPECT_EQ(phase.due(), 0);
+  EXPECT_TRUE(phase.is_slow());
   for (int i = 0; i < 20; ++i) phase.note(now += 2 * kPeriod);
   EXPECT_EQ(phase.due(), now + 2 * kPeriod);
 }
@@ -71,6 +72,7 @@ TEST(Phase, HasNoneInABurstOrAfterAPause) {
   Phase phase;
   for (std::int64_t i = 0; i < 100; ++i) phase.note(1'000'000'000 + i * 1000);
   EXPECT_EQ(phase.due(), 0);
+  EXPECT_FALSE(phase.is_slow());
   for (std::int64_t i = 0; i < 100; ++i) phase.note(i * 5'000'000'000);
   EXPECT_EQ(phase.due(), 0);
 }
