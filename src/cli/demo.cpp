@@ -32,7 +32,6 @@ using std::chrono::milliseconds;
 
 constexpr const char* kVideo = "display-dual-monitors.webm";
 constexpr const char* kHelpRoot = "/usr/share/help";
-constexpr std::uint32_t kKeptFrames = 3;
 constexpr std::int64_t kSecond = 1'000'000'000;
 constexpr std::int64_t kStartLimit = 15 * kSecond;  // the first gst-launch of a fresh system scans all plugins
 constexpr std::int64_t kSlotsLimit = 4 * kSecond;
@@ -238,7 +237,7 @@ bool Demo::start() {
              video ? kVideo : "a test pattern", wrapped(what.command));
   if (!video) fmt::print("(No real video: the package gnome-user-docs, which has one, isn't installed.)\n\n");
   std::fflush(stdout);
-  if (!start_consumer("steady", 0) || !start_consumer("keeper", kKeptFrames)) return false;
+  if (!start_consumer("steady", 0) || !start_consumer("keeper", kDemoKept)) return false;
   auto producer = ChildProcess::spawn(what);
   if (!producer) {
     const bool missing = producer.error().code == Code::kNotFound;
@@ -298,7 +297,7 @@ bool Demo::watch_until(std::int64_t deadline, const Done& done) {
 bool Demo::wait_for_frames() {
   const auto both_flow = [&] {
     return std::all_of(consumers_.begin(), consumers_.end(),
-                       [](const DemoPeer& peer) { return peer.report.frames > kKeptFrames; });
+                       [](const DemoPeer& peer) { return peer.report.frames > kDemoKept; });
   };
   if (!watch_until(base::monotonic_ns() + kStartLimit, both_flow)) return false;
   if (!both_flow()) return failed(fmt::format("no frame came within {} s", kStartLimit / kSecond));
@@ -316,7 +315,7 @@ bool Demo::kill_one() {
   DemoPeer& steady = consumers_[0];
   DemoPeer& keeper = consumers_[1];
   kept_by_dead_ = keeper.report.kept;
-  if (kept_by_dead_.size() != kKeptFrames) return failed("the keeper holds no slots; there is nothing to show");
+  if (kept_by_dead_.size() != kDemoKept) return failed("the keeper holds no slots; there is nothing to show");
   std::string slots;
   for (const auto& [slot, frame] : kept_by_dead_) {
     if (last_frame_in(steady.report, slot) != frame) {
@@ -348,8 +347,11 @@ bool Demo::show_survivor() {
   const auto next_report = [&] { return consumers_[0].report.frames > reported; };
   if (!watch_until(flowing_since_ + 2 * half(), next_report)) return false;
   frames_before_kill_ = consumers_[0].report.frames;
+  // The lane writes into the slots that it got back last, as many as it needs. When the survivor keeps some itself, it
+  // needs those of the dead one.
+  table_.note("From now on, the survivor keeps as many frames itself.\n");
+  consumers_[0].process.signal(SIGUSR1);
   if (!watch_until(flowing_since_ + 2 * half(), [] { return false; })) return false;
-  // The sink reclaims when slots run out, so theirs are seen again when all the others have had their turn.
   return watch_until(base::monotonic_ns() + kSlotsLimit, [&] { return slots_back() == kept_by_dead_.size(); });
 }
 

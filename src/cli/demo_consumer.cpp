@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 // One consumer of the demo, in a process of its own. Hidden: `framelane demo` starts it, twice.
 #include <algorithm>
+#include <csignal>
 #include <cstdio>
 #include <cstring>
 #include <deque>
@@ -22,8 +23,10 @@ constexpr std::int64_t kSecond = 1'000'000'000;
 
 struct Options {
   std::string lane;
-  std::uint32_t keep = 0;  // the first frames are kept for ever
+  std::uint32_t keep = 0;  // the first frames are kept for ever; on SIGUSR1, the next kDemoKept
 };
+
+volatile std::sig_atomic_t keep_from_now_on = 0;
 
 // FNV-1a over 8-byte words: reads the picture where it lies, as a real consumer would.
 std::uint64_t checksum(std::span<const std::byte> bytes) {
@@ -42,7 +45,9 @@ class DemoConsumer {
 
   int run() {
     report_.state = "waiting";
+    std::signal(SIGUSR1, [](int) { keep_from_now_on = 1; });  // from the demo
     for (;;) {
+      if (keep_from_now_on != 0) keep_ = kDemoKept;
       auto frame = consumer_.take(std::chrono::milliseconds(100));
       if (frame) {
         account(std::move(*frame));

@@ -17,6 +17,9 @@ NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(LatencySummary, count, min_ns, p50_ns, p90_ns
 
 namespace framelane::cli {
 
+/// Frames that a consumer of the demo keeps when it does.
+inline constexpr std::uint32_t kDemoKept = 3;
+
 /// What a consumer of the demo tells its parent, one JSON object a line, several times a second.
 struct DemoReport {
   std::string state = "starting";  ///< then waiting, flowing, ended, or failed
