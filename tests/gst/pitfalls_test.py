@@ -41,9 +41,6 @@ class Pitfalls(LaneTest):
     def receiver(self, options="", out="fakesink name=out"):
         return self.dump(f"lanesrc lane=x {options} ! {out}")
 
-    def until_lane(self):
-        self.until("lane", lambda: os.path.exists(self.socket_path()))
-
     def assert_idle(self, process):
         """A busy loop would use the whole of this time."""
         before, start = cpu_seconds(process), time.monotonic()
@@ -97,7 +94,7 @@ class Pitfalls(LaneTest):
 
     def test_peers_that_die_within_a_message_leave_no_busy_loop(self):
         sending = self.launch(f"{LIVE} ! lanesink lane=x")
-        self.until_lane()
+        self.until_prints(self.receiver(), "buffer", 3)  # the file is there before anybody listens
         for message in b"", b"\0", b"\x7f" * 7, os.urandom(64), os.urandom(4096):
             with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as peer:
                 peer.connect(self.socket_path())
