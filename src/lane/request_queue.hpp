@@ -33,10 +33,7 @@ class RequestQueue {
     } else if (request.type == RequestType::kQos) {
       *same = std::move(request);
     } else {
-      const bool now = same->time == format::kNoTime || request.time == format::kNoTime;
-      same->time = now ? format::kNoTime : std::min(same->time, request.time);
-      same->headers = same->headers || request.headers;
-      same->number = std::max(same->number, request.number);
+      format::merge_key_unit(*same, request);
     }
   }
 

@@ -352,7 +352,7 @@ TEST_F(Events, StatesOfAStreamEndWithItAndThoseOfTheLaneStay) {
   ASSERT_TRUE(ok(producer.send(event(EventType::kStreamStart, "new"))));
   Consumer consumer = join();
   publish_frames(producer, 0, 1);
-  EXPECT_EQ(next_items(consumer, 4), "sSS0");
+  EXPECT_EQ(next_items(consumer, 14), "sSSSSSSSSSSSS0");
 }
 
 TEST_F(Events, LatestSeesTheEndBehindTheLastFrame) {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <string>
@@ -26,7 +27,7 @@ enum class EventType : std::uint16_t {
 /// Kinds of kState events. Those below kFirstStreamState belong to the lane; the others are forgotten, like tags, when
 /// a new stream starts.
 inline constexpr std::uint32_t kMaxStates = 16;
-inline constexpr std::uint32_t kFirstStreamState = 2;
+inline constexpr std::uint32_t kFirstStreamState = 12;
 
 /// Units of a segment's numbers.
 enum class SegmentFormat : std::uint32_t { kUndefined = 0, kDefault = 1, kBytes = 2, kTime = 3 };
@@ -82,6 +83,13 @@ struct Request {
   friend bool operator==(const Request&, const Request&) = default;
 };
 inline constexpr std::size_t kMaxRequestText = std::size_t{16} << 10;
+
+/// Makes one wish for a key unit of two: the sooner one, for all that either asks.
+inline void merge_key_unit(Request& wish, const Request& other) noexcept {
+  wish.time = wish.time == kNoTime || other.time == kNoTime ? kNoTime : std::min(wish.time, other.time);
+  wish.headers = wish.headers || other.headers;
+  wish.number = std::max(wish.number, other.number);
+}
 
 /// Events of which a late joiner is told the last one: stream start, caps, segment, tags and states (of each number).
 [[nodiscard]] constexpr bool is_sticky(EventType type) noexcept {
