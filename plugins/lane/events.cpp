@@ -7,6 +7,7 @@
 
 #define GST_CAT_DEFAULT lane_debug
 #include "lane/debug.hpp"
+#include "lane/texts.hpp"
 
 namespace framelane::gst {
 namespace {
@@ -45,39 +46,76 @@ format::Event stream_start(GstEvent* event) {
   return result;
 }
 
-format::Event tag(GstEvent* event) {
+std::optional<format::Event> tag(GstEvent* event) {
   GstTagList* tags = nullptr;
   gst_event_parse_tag(event, &tags);
-  const StringPtr text(gst_tag_list_to_string(tags));
-  return make_event(EventType::kTag, text.get(), static_cast<std::uint32_t>(gst_tag_list_get_scope(tags)));
+  auto text = text_of(tags);
+  if (!text) return std::nullopt;
+  return make_event(EventType::kTag, std::move(*text), static_cast<std::uint32_t>(gst_tag_list_get_scope(tags)));
+}
+
+format::Event toc(GstEvent* event) {
+  GstToc* toc = nullptr;
+  gboolean updated = FALSE;
+  gst_event_parse_toc(event, &toc, &updated);
+  const bool global = gst_toc_get_scope(toc) == GST_TOC_SCOPE_GLOBAL;
+  format::Event result =
+      make_event(EventType::kState, text_of(toc, updated != FALSE),
+                 static_cast<std::uint32_t>(global ? StateKind::kTocGlobal : StateKind::kTocCurrent));
+  gst_mini_object_unref(GST_MINI_OBJECT_CAST(toc));
+  return result;
 }
 
 std::optional<format::Event> custom(GstEvent* event, CustomKind kind) {
-  const StringPtr text = readable_text(gst_event_get_structure(event));
-  if (text == nullptr) {
+  const GstStructure* structure = gst_event_get_structure(event);
+  auto text = structure == nullptr ? std::nullopt : text_of(structure);
+  if (!text) {
     GST_WARNING("%s doesn't cross the lane: it has no text form", GST_EVENT_TYPE_NAME(event));
     return std::nullopt;
   }
-  return make_event(EventType::kCustom, text.get(), static_cast<std::uint32_t>(kind));
+  return make_event(EventType::kCustom, std::move(*text), static_cast<std::uint32_t>(kind));
+}
+
+std::nullopt_t stays(GstEvent* event) {
+  const std::string type = GST_EVENT_TYPE_NAME(event);
+  if (is_first("event " + type)) GST_INFO("%s events don't cross the lane", type.c_str());
+  return std::nullopt;
 }
 
 Result<EventPtr> tag_event(const format::Event& event) {
-  // GStreamer asserts on the prefix instead of failing.
-  GstTagList* tags = event.text.starts_with("taglist") ? gst_tag_list_new_from_string(event.text.c_str()) : nullptr;
+  GstTagList* tags = tags_of(event.text);
   if (tags == nullptr) return fail(Code::kProtocol, "the producer sent tags that can't be read");
   const bool global = event.number == GST_TAG_SCOPE_GLOBAL;
   gst_tag_list_set_scope(tags, global ? GST_TAG_SCOPE_GLOBAL : GST_TAG_SCOPE_STREAM);
   return EventPtr(gst_event_new_tag(tags));
 }
 
-Result<EventPtr> custom_event(const format::Event& event) {
-  GstStructure* structure = gst_structure_from_string(event.text.c_str(), nullptr);
+GstEventType custom_type(CustomKind kind) {
+  switch (kind) {
+    case CustomKind::kDownstreamSticky:
+      return GST_EVENT_CUSTOM_DOWNSTREAM_STICKY;
+    case CustomKind::kBoth:
+      return GST_EVENT_CUSTOM_BOTH;
+    case CustomKind::kDownstreamOob:
+      return GST_EVENT_CUSTOM_DOWNSTREAM_OOB;
+    case CustomKind::kBothOob:
+      return GST_EVENT_CUSTOM_BOTH_OOB;
+    case CustomKind::kDownstream:
+      break;
+  }
+  return GST_EVENT_CUSTOM_DOWNSTREAM;
+}
+
+Result<EventPtr> custom_event(const format::Event& event, CustomKind kind) {
+  StructurePtr structure = structure_of(event.text);
   if (structure == nullptr) return fail(Code::kProtocol, "the producer sent an event that can't be read");
-  GstEventType type = GST_EVENT_CUSTOM_DOWNSTREAM;
-  if (event.number == static_cast<std::uint32_t>(CustomKind::kDownstreamSticky))
-    type = GST_EVENT_CUSTOM_DOWNSTREAM_STICKY;
-  if (event.number == static_cast<std::uint32_t>(CustomKind::kBoth)) type = GST_EVENT_CUSTOM_BOTH;
-  return EventPtr(gst_event_new_custom(type, structure));
+  return EventPtr(gst_event_new_custom(custom_type(kind), structure.release()));
+}
+
+Result<EventPtr> state_event(const format::Event& event) {
+  const bool toc = event.number == static_cast<std::uint32_t>(StateKind::kTocGlobal) ||
+                   event.number == static_cast<std::uint32_t>(StateKind::kTocCurrent);
+  return toc ? toc_event(event.text) : custom_event(event, CustomKind::kDownstreamSticky);
 }
 
 EventPtr stream_start_event(const format::Event& event) {
@@ -129,8 +167,17 @@ std::optional<format::Event> to_lane(GstEvent* event) {
       return custom(event, CustomKind::kDownstreamSticky);
     case GST_EVENT_CUSTOM_BOTH:
       return custom(event, CustomKind::kBoth);
-    default:
+    case GST_EVENT_CUSTOM_DOWNSTREAM_OOB:
+      return custom(event, CustomKind::kDownstreamOob);
+    case GST_EVENT_CUSTOM_BOTH_OOB:
+      return custom(event, CustomKind::kBothOob);
+    case GST_EVENT_TOC:
+      return toc(event);
+    case GST_EVENT_CAPS:
+    case GST_EVENT_EOS:
       return std::nullopt;
+    default:
+      return stays(event);
   }
 }
 
@@ -144,7 +191,9 @@ Result<EventPtr> to_gst(const format::Event& event) {
       if (event.pts == format::kNoTime) return fail(Code::kProtocol, "the producer sent a gap without a time");
       return EventPtr(gst_event_new_gap(event.pts, event.duration));
     case EventType::kCustom:
-      return custom_event(event);
+      return custom_event(event, static_cast<CustomKind>(event.number));
+    case EventType::kState:
+      return state_event(event);
     default:
       return fail(Code::kProtocol, "the producer sent an event of an unknown kind");
   }
@@ -200,7 +249,7 @@ format::Event to_lane(const Latency& latency) {
 }
 
 Result<Latency> latency_of(const format::Event& event) {
-  const StructurePtr structure(gst_structure_from_string(event.text.c_str(), nullptr));
+  const StructurePtr structure = structure_of(event.text);
   gboolean live = FALSE;
   Latency latency;
   if (structure == nullptr || !gst_structure_get(structure.get(), "live", G_TYPE_BOOLEAN, &live, "min", G_TYPE_UINT64,

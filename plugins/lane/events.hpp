@@ -18,13 +18,20 @@ namespace framelane::gst {
 enum class StateKind : std::uint32_t {
   kLayout = 0,   ///< media.hpp: where the planes of raw video lie when that isn't the default
   kLatency = 1,  ///< Latency, below
+  // 2 to 11: GST_EVENT_CUSTOM_DOWNSTREAM_STICKY, one number for each name
+  kFirstCustom = 2,
+  kTocGlobal = 12,  ///< with the stream, see format::kFirstStreamState
+  kTocCurrent = 13,
 };
+inline constexpr std::uint32_t kMostStickyCustom = 10;
 
 /// Numbers of kCustom events.
 enum class CustomKind : std::uint32_t {
   kDownstream = 1,        ///< GST_EVENT_CUSTOM_DOWNSTREAM
   kDownstreamSticky = 2,  ///< GST_EVENT_CUSTOM_DOWNSTREAM_STICKY
   kBoth = 3,              ///< GST_EVENT_CUSTOM_BOTH
+  kDownstreamOob = 4,     ///< GST_EVENT_CUSTOM_DOWNSTREAM_OOB
+  kBothOob = 5,           ///< GST_EVENT_CUSTOM_BOTH_OOB
 };
 
 /// An event of this type and text.
@@ -33,12 +40,12 @@ enum class CustomKind : std::uint32_t {
 /// The text of a structure from which it can be read again; null when a field has no text form.
 [[nodiscard]] StringPtr readable_text(const GstStructure* structure);
 
-/// The lane's event for a serialised event of the producer's pipeline; empty if this kind doesn't cross. Caps and EOS
-/// are not made here: the sink sends them by the calls that the lane has for them.
+/// The lane's event for a downstream event of the producer's pipeline; empty if this kind doesn't cross. Caps, EOS and
+/// flushes are not made here: the sink sends them by the calls that the lane has for them.
 [[nodiscard]] std::optional<format::Event> to_lane(GstEvent* event);
 
 /// The event for the consumer's pipeline. Errors: kProtocol (the text doesn't parse).
-/// Not for kCaps, kSegment, kState and kEndOfStream, which the source handles itself.
+/// Not for kCaps, kSegment, kEndOfStream, flushes, and the layout and latency, which the source handles itself.
 [[nodiscard]] Result<EventPtr> to_gst(const format::Event& event);
 
 [[nodiscard]] format::Segment to_lane(const GstSegment& segment);

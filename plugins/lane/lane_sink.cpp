@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: MIT
 #include "lane/lane_sink.hpp"
 
-#include <gst/video/video.h>
-
 #define GST_CAT_DEFAULT lane_debug
 #include "lane/debug.hpp"
 #include "lane/errors.hpp"
@@ -15,6 +13,10 @@ namespace {
 
 // What gst_base_sink_wait_preroll() returns for a step; its name is the base class's secret.
 constexpr GstFlowReturn kStepped = GST_FLOW_CUSTOM_ERROR;
+
+// The longest texts of events that a lane carries, bytes.
+constexpr std::size_t kMostText = std::size_t{8} << 20;
+constexpr std::size_t kMostStateText = std::size_t{256} << 10;
 
 GstBaseSinkClass* parent_class() { return GST_BASE_SINK_CLASS(g_type_class_peek(GST_TYPE_BASE_SINK)); }
 
@@ -126,11 +128,11 @@ bool LaneSink::open() {
   }
   std::shared_ptr<SinkSession> session = std::move(*opened);
   drop_warned_ = false;
-  announce_consumers(gst_element(), session);
   GST_INFO_OBJECT(element_, "opened %s", session->producer().descriptor().c_str());
   GST_OBJECT_LOCK(element_);
-  session_ = std::move(session);
+  session_ = session;
   GST_OBJECT_UNLOCK(element_);
+  announce_consumers(gst_element(), session);
   return true;
 }
 
@@ -184,7 +186,8 @@ GstFlowReturn LaneSink::until_done(Call call) {
 
 /// False: the stream stops here.
 bool LaneSink::forward(format::Event event) {
-  if (event.text.size() > kMostText) {
+  const std::size_t most = event.type == format::EventType::kState ? kMostStateText : kMostText;
+  if (event.text.size() > most) {
     GST_WARNING_OBJECT(element_, "an event doesn't cross the lane: its text has %zu bytes", event.text.size());
     return true;
   }
@@ -193,13 +196,40 @@ bool LaneSink::forward(format::Event event) {
 }
 
 gboolean LaneSink::event(GstEvent* event) {
-  // A gap is a piece of the stream: wait_event() sends it when it is its turn.
-  auto crosses = GST_EVENT_TYPE(event) == GST_EVENT_GAP ? std::nullopt : to_lane(event);
-  if (crosses && !forward(std::move(*crosses))) {
-    gst_event_unref(event);
-    return FALSE;
+  switch (GST_EVENT_TYPE(event)) {
+    case GST_EVENT_FLUSH_START:
+      // First of all: the streaming thread may be waiting for room, with the lock that the base class wants.
+      if (const auto session = this->session()) session->flush_start();
+      break;
+    case GST_EVENT_FLUSH_STOP:
+      flush_stop();
+      break;
+    case GST_EVENT_CUSTOM_DOWNSTREAM_OOB:
+    case GST_EVENT_CUSTOM_BOTH_OOB:
+      // From any thread, and the lane has one that sends: it takes the event along with what comes next.
+      if (auto crosses = to_lane(event)) {
+        if (const auto session = this->session()) session->queue_from_any_thread(std::move(*crosses));
+      }
+      break;
+    case GST_EVENT_GAP:  // a piece of the stream: wait_event() sends it when it is its turn
+      break;
+    default:
+      if (auto crosses = to_lane(event); crosses && !forward(std::move(*crosses))) {
+        gst_event_unref(event);
+        return FALSE;
+      }
   }
   return parent_class()->event(element_, event);
+}
+
+void LaneSink::flush_stop() {
+  const auto session = this->session();
+  auto stopped = session == nullptr ? Result<void>{} : session->flush_stop();
+  if (!stopped) GST_WARNING_OBJECT(element_, "a flush didn't cross: %s", stopped.error().text.c_str());
+}
+
+void LaneSink::on_requests() {
+  if (const auto session = this->session()) session->push_requests(GST_BASE_SINK_PAD(element_));
 }
 
 gboolean LaneSink::set_caps(GstCaps* caps) {
@@ -242,10 +272,7 @@ GstFlowReturn LaneSink::render(GstBuffer* buffer) {
     return {};
   });
   if (flow == GST_FLOW_OK && published == Published::kDropped) on_drop();
-  if (session_->wants_key_unit()) {
-    gst_pad_push_event(GST_BASE_SINK_PAD(element_),
-                       gst_video_event_new_upstream_force_key_unit(GST_CLOCK_TIME_NONE, TRUE, 0));
-  }
+  session_->push_key_unit_wish(GST_BASE_SINK_PAD(element_));
   return flow;
 }
 

@@ -38,6 +38,9 @@ class LaneSink {
   gboolean unlock();
   gboolean unlock_stop();
 
+  /// Consumers ask for something. On a thread that may push events.
+  void on_requests();
+
   // GstURIHandler
   [[nodiscard]] std::string lane() const;
   void set_lane(std::string lane);
@@ -52,6 +55,7 @@ class LaneSink {
   void close();
   [[nodiscard]] std::shared_ptr<SinkSession> session() const;
   void on_drop();
+  void flush_stop();
   [[nodiscard]] bool forward(format::Event event);
   [[nodiscard]] GstFlowReturn get_ready();
   template <class Call>

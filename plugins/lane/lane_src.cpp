@@ -192,6 +192,26 @@ GstCaps* LaneSrc::get_caps(GstCaps* filter) {
   return both;
 }
 
+// Upstream's events: of these alone the producer hears. A seek or a navigation of one consumer is no business of the
+// others.
+gboolean LaneSrc::event(GstEvent* event) {
+  switch (GST_EVENT_TYPE(event)) {
+    case GST_EVENT_CUSTOM_UPSTREAM:
+    case GST_EVENT_CUSTOM_BOTH:
+    case GST_EVENT_CUSTOM_BOTH_OOB:
+    case GST_EVENT_QOS:
+      if (const auto session = this->session(); session != nullptr && session->ask(event)) return TRUE;
+      break;
+    default:
+      break;
+  }
+  return parent_class()->event(element_, event);
+}
+
+void LaneSrc::on_flush() {
+  if (const auto session = this->session()) session->flush_early();
+}
+
 gboolean LaneSrc::query(GstQuery* query) {
   if (GST_QUERY_TYPE(query) != GST_QUERY_LATENCY) return parent_class()->query(element_, query);
   const auto session = this->session();

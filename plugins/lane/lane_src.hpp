@@ -36,12 +36,16 @@ class LaneSrc {
   gboolean negotiate();
   gboolean decide_allocation(GstQuery* query);
   GstCaps* get_caps(GstCaps* filter);
+  gboolean event(GstEvent* event);
   gboolean query(GstQuery* query);
   gboolean unlock();
   gboolean unlock_stop();
 
   /// Of the source pad's events: whether this one goes on.
   [[nodiscard]] bool let_through(GstEvent* event);
+
+  /// A flush of the lane begins. On a thread that may push events.
+  void on_flush();
 
   // GstURIHandler
   [[nodiscard]] std::string lane() const;

@@ -60,6 +60,7 @@ void base_class_init(gpointer klass, gpointer) {
   src_class->negotiate = Thunk<&LaneSrc::negotiate>::call;
   src_class->decide_allocation = Thunk<&LaneSrc::decide_allocation>::call;
   src_class->get_caps = Thunk<&LaneSrc::get_caps>::call;
+  src_class->event = Thunk<&LaneSrc::event>::call;
   src_class->query = Thunk<&LaneSrc::query>::call;
   src_class->unlock = Thunk<&LaneSrc::unlock>::call;
   src_class->unlock_stop = Thunk<&LaneSrc::unlock_stop>::call;

@@ -149,6 +149,10 @@ void add_common(PropertyTable<Element>& rows) {
   rows.push_back(share_property<Element>(
       {"spin-budget", "Spin budget", "Share of one CPU that spin=adaptive may use (1.0 = one whole CPU)"},
       [](auto& s) -> auto& { return s.api.spin_budget; }));
+  rows.push_back(switch_property<Element>(
+      {"forward-qos", "Forward QoS",
+       "Let QoS events cross to the producer's upstream: set it on both sides. Only while the lane has one consumer"},
+      [](auto& s) -> auto& { return s.forward_qos; }));
   rows.push_back(state_property<Element>(
       g_param_spec_string("transport", "Transport", "How frames travel: shm; null while not connected", nullptr,
                           kReadable),

@@ -5,6 +5,8 @@
 
 #define GST_CAT_DEFAULT lane_debug
 #include "lane/debug.hpp"
+#include "lane/lane_sink.hpp"
+#include "lane/lane_src.hpp"
 #include "lane/stats.hpp"
 
 namespace framelane::gst {
@@ -53,6 +55,23 @@ void announce_consumers(GstElement* element, const std::shared_ptr<SinkSession>&
         }
         g_object_notify(G_OBJECT(sink.get()), "num-consumers");
       });
+  // Not on the monitor's thread: what upstream makes of an event may take its time.
+  session->producer().on_request([weak] {
+    const ObjectPtr sink = weak->get();
+    if (sink == nullptr) return;
+    const auto push = [](GstElement* alive, gpointer) { LaneSink::of(alive).on_requests(); };
+    gst_element_call_async(GST_ELEMENT_CAST(sink.get()), push, nullptr, nullptr);
+  });
+}
+
+void watch_flushes(GstElement* source, Consumer& consumer) {
+  const auto weak = std::make_shared<WeakElement>(source);
+  consumer.on_flush([weak] {
+    const ObjectPtr alive = weak->get();
+    if (alive == nullptr) return;
+    const auto flush = [](GstElement* object, gpointer) { LaneSrc::of(object).on_flush(); };
+    gst_element_call_async(GST_ELEMENT_CAST(alive.get()), flush, nullptr, nullptr);
+  });
 }
 
 }  // namespace framelane::gst

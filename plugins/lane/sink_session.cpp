@@ -48,88 +48,6 @@ SinkSession::~SinkSession() { close(); }
 
 void SinkSession::close() noexcept { slots_->close(); }
 
-// --- events
-
-Result<void> SinkSession::flush() {
-  while (ready_ && !queued_.empty()) {
-    const format::Event& event = queued_.front();
-    if (event.type == format::EventType::kCaps) {
-      if (auto cleared = clear_layout(); !cleared) return cleared;
-    }
-    if (auto sent = send(event); !sent) return sent;
-    queued_.pop_front();
-  }
-  return {};
-}
-
-Result<void> SinkSession::send(const format::Event& event) {
-  if (auto begun = begin_again(); !begun) return begun;
-  if (auto sent = slots_->producer().send(event); !sent) return sent;
-  remember(event);
-  if (event.type == format::EventType::kCaps) {
-    media_ = Media(CapsPtr(gst_caps_from_string(event.text.c_str())).get());
-    request_latency();  // what the lane absorbs depends on the frame rate
-  }
-  return {};
-}
-
-// The old caps' layout must not meet the new caps, not even at a consumer that joins in between.
-Result<void> SinkSession::clear_layout() {
-  if (layout_.planes == 0) return {};
-  if (auto sent = send(to_lane(VideoLayout{})); !sent) return sent;
-  layout_ = {};
-  return {};
-}
-
-// An end of stream ends the lane's stream for all; what upstream sends after a flush begins another one.
-Result<void> SinkSession::begin_again() {
-  while (ended_ && resent_ < sticky_.size()) {
-    if (auto sent = slots_->producer().send(sticky_[resent_]); !sent) return sent;
-    ++resent_;
-  }
-  ended_ = false;
-  return {};
-}
-
-void SinkSession::remember(const format::Event& event) {
-  if (!format::is_sticky(event.type)) return;
-  using format::EventType;
-  if (event.type == EventType::kStreamStart) {
-    std::erase_if(sticky_,
-                  [](const auto& old) { return old.type == EventType::kTag || old.type == EventType::kStreamStart; });
-    sticky_.insert(sticky_.begin(), event);
-    return;
-  }
-  const auto same = std::find_if(sticky_.begin(), sticky_.end(), [&](const auto& old) {
-    const bool by_number = event.type == EventType::kTag || event.type == EventType::kState;
-    return old.type == event.type && (!by_number || old.number == event.number);
-  });
-  if (same == sticky_.end()) {
-    sticky_.push_back(event);
-  } else {
-    *same = event;
-  }
-}
-
-Result<void> SinkSession::send_layout(const VideoLayout& layout) {
-  // Nothing said means "as the caps imply".
-  const VideoLayout said = layout == media_.default_layout() ? VideoLayout{} : layout;
-  if (layout_ == said) return {};
-  if (auto sent = send(to_lane(said)); !sent) return sent;
-  GST_DEBUG_OBJECT(element_, "frames have the %s layout from here on", said.planes == 0 ? "default" : "writer's");
-  layout_ = said;
-  return {};
-}
-
-Result<void> SinkSession::end() {
-  if (ended_) return {};
-  auto ended = slots_->producer().end_of_stream();
-  if (!ended) return ended;
-  ended_ = true;
-  resent_ = 0;
-  return {};
-}
-
 void SinkSession::reset_clock() {
   base_time_.reset();
   request_latency();
@@ -138,7 +56,8 @@ void SinkSession::reset_clock() {
 // --- before the first frame
 
 Result<void> SinkSession::get_ready(GstPad* sinkpad, std::optional<GstClockTime> configured_latency) {
-  if (!latency_stale_.load(std::memory_order_acquire)) return {};
+  if (!latency_stale_.load(std::memory_order_acquire))
+    return has_inbox_.load(std::memory_order_acquire) ? flush() : Result<void>{};
   if (!ready_) {
     const Latency latency = ask_upstream(sinkpad, configured_latency);
     decide_leaky(latency.live);
@@ -169,11 +88,11 @@ void SinkSession::note_first_consumers() {
   std::uint32_t last = 0;
   for (const ConsumerInfo& info : slots_->producer().stats().consumers) last = std::max(last, info.id);
   last_first_consumer_.store(last, std::memory_order_release);
-  key_unit_wanted_.store(false, std::memory_order_relaxed);
+  key_unit_.key_unit_sent();
 }
 
 void SinkSession::on_joined(std::uint32_t id) noexcept {
-  if (id > last_first_consumer_.load(std::memory_order_acquire)) request_key_unit();
+  if (id > last_first_consumer_.load(std::memory_order_acquire)) need_key_unit();
 }
 
 Latency SinkSession::ask_upstream(GstPad* sinkpad, std::optional<GstClockTime> configured_latency) const {
@@ -226,23 +145,6 @@ void SinkSession::offer_allocation(GstQuery* query) {
   gst_query_add_allocation_param(query, allocator_.get(), &params);
 }
 
-// A consumer that was passed over can't say so; the ring counts it. Asking costs too much for each frame.
-void SinkSession::look_for_skips() {
-  constexpr std::int64_t kPeriodNs = 100'000'000;
-  if (waits_for_room_ || monotonic_now() - skips_looked_at_ns_ < kPeriodNs) return;
-  skips_looked_at_ns_ = monotonic_now();
-  const std::uint64_t passed_over = slots_->producer().stats().passed_over;
-  if (std::exchange(passed_over_, passed_over) != passed_over) request_key_unit();
-}
-
-bool SinkSession::wants_key_unit() {
-  if (!has_delta_units_) return false;
-  look_for_skips();
-  if (!key_unit_wanted_.load(std::memory_order_acquire)) return false;
-  key_unit_wanted_.store(false, std::memory_order_relaxed);
-  return true;
-}
-
 // --- frames
 
 format::FrameInfo SinkSession::describe(GstBuffer* buffer, const GstSegment& segment) {
@@ -293,9 +195,11 @@ Result<Published> SinkSession::publish(GstBuffer* buffer, const GstSegment& segm
     if (auto sent = send_layout(layout); !sent) return tl::unexpected(sent.error());
   }
   const format::FrameInfo info = describe(buffer, segment);
-  has_delta_units_ = has_delta_units_ || (info.flags & format::kDeltaUnit) != 0;
-  // Whoever waits for a frame that stands alone has joined or lost one before: this is it.
-  if ((info.flags & format::kDeltaUnit) == 0) key_unit_wanted_.store(false, std::memory_order_relaxed);
+  if ((info.flags & format::kDeltaUnit) == 0) {
+    key_unit_.key_unit_sent();
+  } else if (!std::exchange(has_delta_units_, true)) {
+    key_unit_.delta_seen();
+  }
   const gsize size = packs ? packed_size(media_, buffer) : payload_size(buffer, layout);
   const auto side_data = metas_.write(buffer, {media_, size, !packs});
   Result<Published> result = Published::kDropped;
@@ -314,7 +218,7 @@ Result<Published> SinkSession::publish(GstBuffer* buffer, const GstSegment& segm
     (reason == Reason::kNone ? in_place_ : copied_[static_cast<std::size_t>(reason)])++;
   }
   lost_ = *result == Published::kDropped;
-  if (lost_) request_key_unit();
+  if (lost_) need_key_unit();
   return result;
 }
 

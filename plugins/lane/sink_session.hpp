@@ -5,7 +5,9 @@
 #include <atomic>
 #include <deque>
 #include <memory>
+#include <mutex>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include <gst/gst.h>
@@ -16,6 +18,7 @@
 #include "lane/gst_ptr.hpp"
 #include "lane/media.hpp"
 #include "lane/metas.hpp"
+#include "lane/requests.hpp"
 #include "lane/slots.hpp"
 
 namespace framelane::gst {
@@ -25,14 +28,13 @@ struct SinkSettings {
   ProducerSettings api;
   LeakyChoice leaky = LeakyChoice::kAuto;
   gint wait_for_consumers = -1;  ///< -1: one, unless upstream is live
+  bool forward_qos = false;      ///< hand on what the only consumer says of its quality
 };
-
-/// The longest text of an event that a lane carries, bytes.
-inline constexpr std::size_t kMostText = std::size_t{8} << 20;
 
 /// What opening made of the settings: the lane, and the state of the stream that flows into it.
 ///
-/// Threads: the streaming thread; stats(), interrupt(), resume(), close(), request_latency() and slots() any.
+/// Threads: the streaming thread; stats(), interrupt(), resume(), close(), flush_start(), queue_from_any_thread(),
+///          request_latency() and what concerns consumers' requests any.
 /// Errors:  kInterrupted from every call that returns a Result: nothing was done, call again.
 class SinkSession {
  public:
@@ -45,11 +47,17 @@ class SinkSession {
   void reset_clock();
 
   /// Events go out in order, but not before the consumers are there that get_ready() waits for: they miss nothing.
-  void queue(format::Event event) { queued_.push_back(std::move(event)); }
+  void queue(format::Event event);
+  /// The same for events that aren't in order with the stream.
+  void queue_from_any_thread(format::Event event);
   /// Sends what is queued, once get_ready() has succeeded.
   [[nodiscard]] Result<void> flush();
   [[nodiscard]] Result<Published> publish(GstBuffer* buffer, const GstSegment& segment);
   [[nodiscard]] Result<void> end();
+  /// What isn't taken yet is dropped, and every wait ends.
+  void flush_start() noexcept { slots_->producer().flush_start(); }
+  /// Frames count again. Errors: those of Producer::flush_stop().
+  [[nodiscard]] Result<void> flush_stop();
 
   /// Once per stream, before the first frame or the end: asks upstream whether it is live, and waits for consumers.
   [[nodiscard]] Result<void> get_ready(GstPad* sinkpad, std::optional<GstClockTime> configured_latency);
@@ -61,10 +69,12 @@ class SinkSession {
 
   /// A consumer joined; ids grow. Any thread.
   void on_joined(std::uint32_t id) noexcept;
+  /// Tells upstream through `pad` of a wish for a key unit, if there is one and it is time. Any thread.
+  void push_key_unit_wish(GstPad* pad);
   /// Somebody joined or lost a frame, and can't go on before the next one that stands alone. Any thread.
-  void request_key_unit() noexcept { key_unit_wanted_.store(true, std::memory_order_release); }
-  /// True once after request_key_unit(), in a stream that has delta units.
-  [[nodiscard]] bool wants_key_unit();
+  void need_key_unit() noexcept { key_unit_.need(); }
+  /// Tells upstream through `pad` what consumers ask for. Any thread that may push.
+  void push_requests(GstPad* pad);
 
   void offer_allocation(GstQuery* query);
 
@@ -81,11 +91,12 @@ class SinkSession {
   [[nodiscard]] Result<void> send(const format::Event& event);
   [[nodiscard]] Result<void> clear_layout();
   [[nodiscard]] Result<void> begin_again();
+  void take_inbox();
+  void number_sticky(format::Event& event);
   void remember(const format::Event& event);
   [[nodiscard]] Result<void> send_layout(const VideoLayout& layout);
   [[nodiscard]] Latency ask_upstream(GstPad* sinkpad, std::optional<GstClockTime> configured_latency) const;
   [[nodiscard]] GstClockTime absorbs() const;
-  void look_for_skips();
   void decide_leaky(bool live);
   void note_first_consumers();
   [[nodiscard]] format::FrameInfo describe(GstBuffer* buffer, const GstSegment& segment);
@@ -110,12 +121,14 @@ class SinkSession {
   bool ready_ = false;
   bool waits_for_room_ = true;
   bool has_delta_units_ = false;
-  std::uint64_t passed_over_ = 0;
-  std::int64_t skips_looked_at_ns_ = 0;
-  std::atomic<bool> key_unit_wanted_{false};
+  KeyUnitWish key_unit_;
   std::atomic<std::uint32_t> last_first_consumer_{0};  // consumers up to this id were there before the first frame
-  bool lost_ = false;                                  // the next frame doesn't follow its predecessor
-  std::optional<Latency> latency_;                     // as the lane knows it
+  std::vector<std::string> sticky_names_;              // of custom events; the index says the kind of state
+  std::mutex inbox_mutex_;
+  std::vector<format::Event> inbox_;  // inbox_mutex_; from other threads
+  std::atomic<bool> has_inbox_{false};
+  bool lost_ = false;               // the next frame doesn't follow its predecessor
+  std::optional<Latency> latency_;  // as the lane knows it
   std::atomic<bool> latency_stale_{true};
 
   std::atomic<std::uint64_t> in_place_{0};

@@ -8,6 +8,7 @@
 #include "lane/frame_info.hpp"
 #include "lane/lane_memory.hpp"
 #include "lane/repack.hpp"
+#include "lane/signals.hpp"
 #include "lane/stats.hpp"
 
 namespace framelane::gst {
@@ -24,9 +25,13 @@ Result<std::unique_ptr<SrcSession>> SrcSession::open(GstBaseSrc* element, const 
 SrcSession::SrcSession(GstBaseSrc* element, const SrcSettings& settings, Consumer consumer)
     : element_(element),
       pad_(GST_BASE_SRC_PAD(element)),
+      forward_qos_(settings.forward_qos),
       consumer_(std::move(consumer)),
       timeline_(GST_ELEMENT_CAST(element), settings.timestamps),
-      metas_(GST_ELEMENT_CAST(element)) {}
+      metas_(GST_ELEMENT_CAST(element)) {
+  consumer_.on_connection([this](bool connected) { on_connection(connected); });
+  watch_flushes(GST_ELEMENT_CAST(element), consumer_);
+}
 
 void SrcSession::interrupt() noexcept {
   interrupted_.store(true, std::memory_order_release);
@@ -56,7 +61,6 @@ Outcome SrcSession::failed(const Error& error) const {
 // --- events
 
 Outcome SrcSession::on_event(const format::Event& event) {
-  on_connection();
   switch (event.type) {
     case EventType::kCaps:
       return on_caps(event);
@@ -74,6 +78,13 @@ Outcome SrcSession::on_event(const format::Event& event) {
     case EventType::kEndOfStream:
       flush_pending();
       return {GST_FLOW_EOS, {}, false};
+    case EventType::kFlushStart: {
+      const std::lock_guard lock(flush_mutex_);
+      begin_flush();
+      return {};
+    }
+    case EventType::kFlushStop:
+      return on_flush_stop();
     default:
       break;
   }
@@ -89,16 +100,25 @@ Outcome SrcSession::on_event(const format::Event& event) {
   return {};
 }
 
-void SrcSession::on_connection() {
-  const ConsumerStats stats = consumer_.stats();
-  if (stats.connections == connections_) return;
-  connections_ = stats.connections;
-  GST_INFO_OBJECT(element_, "connected to %s over %s", consumer_.descriptor().c_str(), stats.transport.c_str());
+void SrcSession::on_connection(bool connected) {
   g_object_notify(G_OBJECT(element_), "connected");
+  if (!connected) return;
   g_object_notify(G_OBJECT(element_), "transport");
-  GstStructure* const details = gst_structure_new(
-      "framelane-connected", "lane", G_TYPE_STRING, consumer_.descriptor().c_str(), "transport", G_TYPE_STRING,
-      stats.transport.c_str(), "connections", G_TYPE_UINT64, stats.connections, nullptr);
+  if (connections_++ != 0) {
+    // Another producer: nothing of the last one's holds.
+    lost_ = needs_key_unit_ = true;
+    caps_.reset();
+    media_ = {};
+    layout_ = {};
+    needed_ = 0;
+    set_buffer_layout();
+    timeline_.restart();
+  }
+  const std::string transport = consumer_.transport();
+  GST_INFO_OBJECT(element_, "connected to %s over %s", consumer_.descriptor().c_str(), transport.c_str());
+  GstStructure* const details =
+      gst_structure_new("framelane-connected", "lane", G_TYPE_STRING, consumer_.descriptor().c_str(), "transport",
+                        G_TYPE_STRING, transport.c_str(), "connections", G_TYPE_UINT64, connections_, nullptr);
   gst_element_post_message(GST_ELEMENT_CAST(element_), gst_message_new_element(GST_OBJECT_CAST(element_), details));
 }
 
@@ -139,7 +159,12 @@ Outcome SrcSession::on_state(const format::Event& event) {
     set_buffer_layout();
     return {};
   }
-  if (event.number != static_cast<std::uint32_t>(StateKind::kLatency)) return {};
+  if (event.number != static_cast<std::uint32_t>(StateKind::kLatency)) {
+    auto made = to_gst(event);
+    if (!made) return failed(made.error());
+    push_in_order(std::move(*made));
+    return {};
+  }
   const auto latency = latency_of(event);
   if (!latency) return failed(latency.error());
   {
@@ -174,8 +199,12 @@ void SrcSession::ensure_stream_start() {
 void SrcSession::push_event(EventPtr event) {
   GST_DEBUG_OBJECT(element_, "pushing %" GST_PTR_FORMAT, static_cast<void*>(event.get()));
   pushing_.store(true, std::memory_order_relaxed);
-  gst_pad_push_event(pad_, event.release());
+  gst_pad_push_event(pad_, gst_event_ref(event.get()));
   pushing_.store(false, std::memory_order_relaxed);
+  // A flushing pad doesn't keep it, and this one has to arrive.
+  if (flushing_.load(std::memory_order_acquire) && GST_EVENT_IS_STICKY(event.get()) &&
+      GST_EVENT_TYPE(event.get()) != GST_EVENT_SEGMENT)
+    flushed_.push_back(std::move(event));
 }
 
 void SrcSession::push_in_order(EventPtr event) {
@@ -239,9 +268,10 @@ void SrcSession::decide_allocation(GstQuery* query) {
 // --- frames
 
 Outcome SrcSession::on_frame(Frame frame) {
-  if (const GstFlowReturn flow = wait_until_playing(); flow != GST_FLOW_OK) {
+  const GstFlowReturn ready = wait_until_playing();
+  if (ready != GST_FLOW_OK || flushing_.load(std::memory_order_acquire)) {
     lost_ = true;
-    return {flow, {}, false};
+    return {ready, {}, false};
   }
   format::FrameInfo info = frame.info();
   if (auto wrong = check_size(frame)) return failed(*wrong);
@@ -277,6 +307,7 @@ bool SrcSession::follows(const Frame& frame, const format::FrameInfo& info) {
   if ((info.flags & format::kDeltaUnit) == 0) needs_key_unit_ = false;
   if (!needs_key_unit_) return true;
   undecodable_.fetch_add(1, std::memory_order_relaxed);
+  ask_key_unit();
   return false;
 }
 
@@ -284,7 +315,8 @@ GstFlowReturn SrcSession::wait_until_playing() {
   if (!element_->is_live) return GST_FLOW_OK;
   g_mutex_lock(&element_->live_lock);
   // Not gst_base_src_wait_playing(): that waits for a change even if it has already come.
-  while (!element_->live_running && !interrupted()) g_cond_wait(&element_->live_cond, &element_->live_lock);
+  while (!element_->live_running && !interrupted() && !flushing_.load(std::memory_order_acquire))
+    g_cond_wait(&element_->live_cond, &element_->live_lock);
   g_mutex_unlock(&element_->live_lock);
   return interrupted() ? GST_FLOW_FLUSHING : GST_FLOW_OK;
 }
@@ -366,6 +398,8 @@ GstFlowReturn SrcSession::push(BufferPtr buffer) {
   const GstFlowReturn flow = gst_pad_push(pad_, buffer.release());
   // Downstream was relinked or changed its mind: the next frame negotiates.
   if (flow == GST_FLOW_NOT_NEGOTIATED && gst_pad_needs_reconfigure(pad_)) return GST_FLOW_OK;
+  // A flush of the lane's own stops no task; its end comes by the lane.
+  if (flow == GST_FLOW_FLUSHING && flushing_.load(std::memory_order_acquire)) return GST_FLOW_OK;
   return flow == GST_FLOW_OK && interrupted() ? GST_FLOW_FLUSHING : flow;
 }
 

@@ -26,11 +26,13 @@ struct SrcSettings {
   ConsumerSettings api;
   bool is_live = true;
   TimestampMode timestamps = TimestampMode::kAuto;
+  bool forward_qos = false;  ///< tell the producer of downstream's quality
 };
 
 /// What opening made of the settings: the consumer, and the stream that comes out of it.
 ///
-/// Threads: the streaming thread; interrupt(), resume(), latency(), timeline().restart() and add_stats() any.
+/// Threads: the streaming thread; interrupt(), resume(), latency(), timeline().restart(), flush_early(), ask() and
+///          add_stats() any.
 class SrcSession {
  public:
   /// Errors: those of Consumer::open().
@@ -58,6 +60,11 @@ class SrcSession {
   /// An event of the application, to go out before the next frame. Any thread.
   void inject(EventPtr event);
 
+  /// Begins a flush that the streaming thread can't, since it is busy downstream. On a thread that may push events.
+  void flush_early();
+  /// Sends an event of downstream's to the producer. False: this one doesn't cross.
+  [[nodiscard]] bool ask(GstEvent* event);
+
   void interrupt() noexcept;
   void resume() noexcept;
   [[nodiscard]] bool interrupted() const noexcept { return interrupted_.load(std::memory_order_acquire); }
@@ -74,7 +81,10 @@ class SrcSession {
   [[nodiscard]] Outcome on_caps(const format::Event& event);
   [[nodiscard]] Outcome on_state(const format::Event& event);
   [[nodiscard]] Outcome on_gap(const format::Event& event);
-  void on_connection();
+  void on_connection(bool connected);
+  void begin_flush();  // under flush_mutex_
+  [[nodiscard]] Outcome on_flush_stop();
+  void ask_key_unit();
 
   [[nodiscard]] GstFlowReturn wait_until_playing();
   void count();
@@ -94,6 +104,7 @@ class SrcSession {
 
   GstBaseSrc* const element_;
   GstPad* const pad_;
+  const bool forward_qos_;
   Consumer consumer_;
   Timeline timeline_;
   FrameBuffers buffers_;
@@ -115,8 +126,14 @@ class SrcSession {
   std::uint64_t next_seq_ = 0;   // of the frame that follows the last one
   bool lost_ = false;            // the next frame doesn't follow the last one downstream
   bool needs_key_unit_ = false;  // what comes can't be decoded until one that stands alone
+  std::int64_t key_unit_asked_ns_ = 0;
   std::uint64_t connections_ = 0;
   std::atomic<bool> interrupted_{false};
+
+  // Two threads may say that a flush begins, one says that it ends; whoever has the lock has pushed it when it goes.
+  std::mutex flush_mutex_;
+  std::atomic<bool> flushing_{false};  // changed under flush_mutex_
+  std::vector<EventPtr> flushed_;      // the streaming thread's: sticky events that met a flushing pad
 
   mutable std::mutex mutex_;
   std::optional<Latency> latency_;  // mutex_

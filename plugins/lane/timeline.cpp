@@ -128,11 +128,14 @@ std::int64_t Timeline::running_now() const {
 
 void Timeline::shift() {
   shifted_ = original_;
+  known_offset_.store(format::kNoClockTime, std::memory_order_relaxed);
   if (original_.format != GST_FORMAT_TIME) return;
+  known_offset_.store(offset_, std::memory_order_relaxed);
   if (!gst_segment_offset_running_time(&shifted_, GST_FORMAT_TIME, offset_)) {
     // Happens only when the whole segment lies before this pipeline's start.
     GST_WARNING_OBJECT(element_, "the segment can't move by %" G_GINT64_FORMAT " ns, it stays", offset_);
     shifted_ = original_;
+    known_offset_.store(0, std::memory_order_relaxed);
   }
   GST_DEBUG_OBJECT(element_, "running times move by %" G_GINT64_FORMAT " ns", offset_);
 }
@@ -143,6 +146,7 @@ Timeline::Verdict Timeline::arrive(format::FrameInfo& info) {
   info.dts = format::kNoTime;
   if (!pending_ && used_ == TimestampMode::kArrival) return Verdict::kPush;
   used_ = TimestampMode::kArrival;
+  known_offset_.store(format::kNoClockTime, std::memory_order_relaxed);
   gst_segment_init(&shifted_, GST_FORMAT_TIME);
   pending_ = false;
   return Verdict::kSegmentFirst;

@@ -42,6 +42,16 @@ class Timeline {
   [[nodiscard]] bool placed() const noexcept { return placed_; }
   /// The segment to push when no frame comes first (a gap, the end).
   [[nodiscard]] const GstSegment& take_segment();
+  /// A flush has ended: the segment has to be said again, and where it lies is found anew.
+  void flush() noexcept {
+    pending_ = true;
+    restart();
+  }
+  /// D, once it is known; empty where running times of both sides don't compare. Any thread.
+  [[nodiscard]] std::optional<std::int64_t> offset() const noexcept {
+    const std::int64_t offset = known_offset_.load(std::memory_order_relaxed);
+    return offset == format::kNoClockTime ? std::nullopt : std::optional(offset);
+  }
   /// The shifted segment.
   [[nodiscard]] const GstSegment& segment() const noexcept { return shifted_; }
 
@@ -65,7 +75,8 @@ class Timeline {
   GstSegment shifted_;
   bool pending_ = true;  // the segment wasn't pushed yet
   bool placed_ = false;
-  std::int64_t offset_ = 0;  // D, ns
+  std::int64_t offset_ = 0;                                       // D, ns
+  std::atomic<std::int64_t> known_offset_{format::kNoClockTime};  // for other threads
   TimestampMode used_ = TimestampMode::kAuto;
   std::optional<std::int64_t> base_;    // ours, when D was made; CLOCK_MONOTONIC
   std::optional<std::int64_t> origin_;  // the producer's

@@ -57,7 +57,7 @@ Result<Connection*> Connection::create(transport::ControlSocket socket, wire::We
   auto reader = ring::Reader::create(std::move(told));
   if (!reader) return tl::unexpected(reader.error());
 
-  auto* const connection = new Connection(std::move(socket), welcome, std::move(*reader), settings.max_frame_size);
+  auto* const connection = new Connection(std::move(socket), welcome, std::move(*reader), settings);
   Result<void> ready{};
   for (std::size_t i = 0; ready && i < welcome.segments.size(); ++i) {
     std::vector<base::UniqueFd> one;
@@ -71,11 +71,13 @@ Result<Connection*> Connection::create(transport::ControlSocket socket, wire::We
 }
 
 Connection::Connection(transport::ControlSocket socket, const wire::Welcome& welcome,
-                       std::unique_ptr<ring::Reader> reader, std::uint64_t max_frame_size)
+                       std::unique_ptr<ring::Reader> reader, const ConnectionSettings& settings)
     : socket_(std::move(socket)),
       unsealed_(welcome.unsealed),
-      max_frame_size_(max_frame_size),
+      max_frame_size_(settings.max_frame_size),
+      on_flush_(settings.on_flush),
       gating_(welcome.gating),
+      instance_id_(welcome.instance_id),
       reader_(std::move(reader)),
       applied_(welcome.last_number),
       events_(welcome.sticky.begin(), welcome.sticky.end()) {}
@@ -144,6 +146,12 @@ void Connection::on_message(transport::Received received) {
                                                       : "caught up: the producer waits for this consumer again");
     return;
   }
+  if (std::holds_alternative<wire::FlushStart>(decoded->message)) {
+    flushes_begun_.fetch_add(1, std::memory_order_seq_cst);
+    wake();
+    if (on_flush_) on_flush_();
+    return;
+  }
   if (decoded->number == 0) return;  // LATENCY, STATS and what later versions add; LEAVE is followed by the hang-up
   {
     const std::lock_guard lock(inbox_mutex_);
@@ -177,6 +185,19 @@ std::optional<Error> Connection::fault() const {
 void Connection::leave() noexcept {
   const auto bytes = wire::encode(wire::Leave{}, 0);
   static_cast<void>(socket_.send(bytes));  // if it can't be sent, the producer learns it from the hang-up
+}
+
+Result<void> Connection::send(const format::Request& request) {
+  const auto bytes = wire::encode(wire::RequestMessage{request}, 0);
+  const std::lock_guard lock(send_mutex_);
+  if (!send_limit_.take(base::monotonic_ns())) {
+    return fail(Code::kFull, "more than " + std::to_string(kRequestsPerSecond) + " requests a second; send fewer");
+  }
+  // The socket's buffer is the queue. Nothing waits here: a producer that doesn't read must not hold up its consumers.
+  const auto sent = socket_.send(bytes);
+  if (!sent) return tl::unexpected(sent.error());
+  if (*sent == transport::SendOutcome::kWouldBlock) return fail(Code::kFull, "the producer doesn't read its requests");
+  return {};
 }
 
 // --- control messages, on the taking thread
@@ -224,14 +245,41 @@ void Connection::wait_for_message(std::int64_t deadline_ns) noexcept {
 }
 
 Result<void> Connection::apply(Inbound& inbound) {
-  if (auto* const event = std::get_if<wire::EventMessage>(&inbound.message)) {
-    events_.push_back(std::move(event->event));
-    return {};
-  }
+  if (auto* const event = std::get_if<wire::EventMessage>(&inbound.message)) return apply_event(inbound.number, *event);
+  if (const auto* const stop = std::get_if<wire::FlushStop>(&inbound.message))
+    return apply_flush_stop(inbound.number, *stop);
   if (const auto* const add = std::get_if<wire::AddSegment>(&inbound.message)) return apply_segment(*add, inbound.fds);
   if (const auto* const retire = std::get_if<wire::RetireSegment>(&inbound.message))
     return reader_->retire_segment(retire->id);
   return broken("type of a numbered control message");
+}
+
+Result<void> Connection::apply_event(std::uint64_t number, wire::EventMessage& message) {
+  if (message.event.type == format::EventType::kEndOfStream) {
+    // No frame may follow that would tell of those lost before it.
+    const auto lost = reader_->end_run(number, message.seq);
+    if (!lost) return tl::unexpected(lost.error());
+    if (!flush_is_open()) reader_->count_skipped(*lost);
+  }
+  events_.push_back(std::move(message.event));
+  return {};
+}
+
+Result<void> Connection::apply_flush_stop(std::uint64_t number, const wire::FlushStop& message) {
+  // A socket keeps its order, so the FLUSH_START came first.
+  if (!flush_is_open()) return broken("FLUSH_STOP without FLUSH_START");
+  const auto dropped = reader_->end_run(number, message.first_seq);  // not lost: nobody wants them any more
+  if (!dropped) return tl::unexpected(dropped.error());
+  ++flushes_ended_;
+  drop_passing_events();
+  format::Event stop;
+  stop.type = format::EventType::kFlushStop;
+  events_.push_front(std::move(stop));
+  return {};
+}
+
+void Connection::drop_passing_events() {
+  std::erase_if(events_, [](const format::Event& event) { return !format::is_sticky(event.type); });
 }
 
 Result<void> Connection::apply_segment(const wire::AddSegment& message, std::vector<base::UniqueFd>& fds) {

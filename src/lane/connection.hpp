@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: MIT
 #pragma once
 
+#include <array>
 #include <atomic>
 #include <cstdint>
 #include <deque>
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -15,6 +17,7 @@
 #include "framelane/format/event.hpp"
 #include "framelane/lane/frame.hpp"
 
+#include "lane/rate_limit.hpp"
 #include "ring/reader.hpp"
 #include "transport/control_socket.hpp"
 #include "transport/monitor.hpp"
@@ -27,6 +30,7 @@ struct ConnectionSettings {
   bool latest = false;
   ring::SpinKind spin = ring::SpinKind::kAdaptive;
   double spin_budget = 0.02;
+  std::function<void()> on_flush;  // on the monitor's thread, at each FLUSH_START
 };
 
 /// A consumer's connection to one producer, through shared memory: its ring, its segments, its control socket. It lives
@@ -56,6 +60,20 @@ class Connection final : public ring::ControlIn {
   /// them out.
   [[nodiscard]] std::deque<format::Event>& events() noexcept { return events_; }
 
+  /// Forgets the events that wait, but for the sticky ones: a flush drops them with the frames.
+  void drop_passing_events();
+
+  /// The caller was told of the flush's end.
+  void flush_is_told() noexcept { flushes_told_.store(flushes_ended_, std::memory_order_release); }
+  /// True from a FLUSH_START until flush_is_told(). Any thread.
+  [[nodiscard]] bool flushing() const noexcept {
+    return flushes_begun_.load(std::memory_order_acquire) != flushes_told_.load(std::memory_order_acquire);
+  }
+  /// True from a FLUSH_START until its FLUSH_STOP is applied. Cheap.
+  [[nodiscard]] bool flush_is_open() const noexcept {
+    return flushes_begun_.load(std::memory_order_acquire) != flushes_ended_;
+  }
+
   [[nodiscard]] bool spin_briefly() noexcept { return !awaits_message_ && reader_->spin_briefly(); }
   template <class Stop>
   void wait(Stop&& stop, std::int64_t deadline_ns) noexcept {
@@ -77,6 +95,11 @@ class Connection final : public ring::ControlIn {
   /// Tells the producer that we take no more; slots go back as the Frames are released.
   void leave() noexcept;
 
+  /// Sends a request to the producer, or nothing of it. Any thread. Errors: kFull (too many at once, or the producer
+  /// doesn't read them), kPeerLost, kSystem.
+  [[nodiscard]] Result<void> send(const format::Request& request);
+
+  [[nodiscard]] const std::array<std::uint8_t, 16>& instance_id() const noexcept { return instance_id_; }
   [[nodiscard]] bool gating() const noexcept { return gating_; }
   [[nodiscard]] bool demoted() const noexcept { return demoted_.load(std::memory_order_relaxed); }
   [[nodiscard]] const ring::Reader& reader() const noexcept { return *reader_; }
@@ -94,7 +117,7 @@ class Connection final : public ring::ControlIn {
   };
 
   Connection(transport::ControlSocket socket, const wire::Welcome& welcome, std::unique_ptr<ring::Reader> reader,
-             std::uint64_t max_frame_size);
+             const ConnectionSettings& settings);
   ~Connection() override = default;
 
   [[nodiscard]] Result<void> watch();
@@ -105,6 +128,8 @@ class Connection final : public ring::ControlIn {
   void wait_for_message(std::int64_t deadline_ns) noexcept;
   [[nodiscard]] bool inbox_is_full() const noexcept;
   [[nodiscard]] Result<void> apply(Inbound& message);
+  [[nodiscard]] Result<void> apply_event(std::uint64_t number, wire::EventMessage& message);
+  [[nodiscard]] Result<void> apply_flush_stop(std::uint64_t number, const wire::FlushStop& message);
   [[nodiscard]] Result<void> apply_segment(const wire::AddSegment& message, std::vector<base::UniqueFd>& fds);
   [[nodiscard]] bool make_frame(const ring::Taken& taken, Frame& frame);
   [[nodiscard]] bool copy_frame(const ring::Taken& taken, Frame& frame) noexcept;
@@ -112,14 +137,21 @@ class Connection final : public ring::ControlIn {
   transport::ControlSocket socket_;
   bool unsealed_ = false;
   std::uint64_t max_frame_size_ = 0;
+  std::function<void()> on_flush_;
   bool gating_ = false;
+  std::array<std::uint8_t, 16> instance_id_{};
   std::unique_ptr<ring::Reader> reader_;
   std::uint64_t applied_ = 0;  // number of the last message that was applied
   std::deque<format::Event> events_;
-  bool awaits_message_ = false;     // the last poll() found an entry whose control message is still on its way
-  std::uint32_t inbox_seen_ = 0;    // inbox_word_ when that message was looked for
-  std::int64_t missing_since_ = 0;  // since when it is looked for; 0 = it isn't
+  std::uint32_t flushes_ended_ = 0;  // FLUSH_STOPs that were applied
+  bool awaits_message_ = false;      // the last poll() found an entry whose control message is still on its way
+  std::uint32_t inbox_seen_ = 0;     // inbox_word_ when that message was looked for
+  std::int64_t missing_since_ = 0;   // since when it is looked for; 0 = it isn't
 
+  // FLUSH_STARTs that came. SYNC FLUSH: the monitor adds one and then wakes; the taking thread looks at it again after
+  // it announced its sleep. Its own atomic, and not a message in the inbox: it has to overtake those.
+  std::atomic<std::uint32_t> flushes_begun_{0};
+  std::atomic<std::uint32_t> flushes_told_{0};  // the taking thread's: FLUSH_STOPs that its caller knows of
   std::atomic<bool> lost_{false};
   std::atomic<bool> demoted_{false};
   std::atomic<std::uint32_t> inbox_word_{0};  // futex: changes when something arrives or ends
@@ -129,6 +161,9 @@ class Connection final : public ring::ControlIn {
   bool inbox_full_ = false;
   bool died_ = false;  // the monitor's: the process is gone, though its socket may be open in a child of it
   std::optional<Error> fault_;
+
+  std::mutex send_mutex_;
+  RateLimit send_limit_{kRequestsAtOnce, kRequestsPerSecond};  // send_mutex_
 
   // Last, so that the monitor's callbacks end before anything that they use.
   base::UniqueFd pidfd_;

@@ -47,6 +47,11 @@ Result<std::optional<Frame>> Consumer::try_take() noexcept {
 }
 
 const std::string& Consumer::caps() const noexcept { return core_->caps(); }
+Result<void> Consumer::send_upstream(const format::Request& request) { return core_->send(request); }
+void Consumer::on_connection(ConnectionCallback callback) { core_->on_connection(std::move(callback)); }
+void Consumer::on_flush(FlushCallback callback) { core_->on_flush(std::move(callback)); }
+bool Consumer::flushing() const { return core_->flushing(); }
+std::array<std::uint8_t, 16> Consumer::producer_id() const { return core_->producer_id(); }
 void Consumer::interrupt() noexcept { core_->interrupt(); }
 void Consumer::resume() noexcept { core_->resume(); }
 ConsumerStats Consumer::stats() const { return core_->stats(); }

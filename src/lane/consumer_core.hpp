@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #pragma once
 
+#include <array>
 #include <atomic>
 #include <cstdint>
 #include <memory>
@@ -34,6 +35,12 @@ class ConsumerCore {
   /// The hot path: a frame that is there and that no event stands before.
   [[nodiscard]] Result<bool> take_at_once(Frame& frame);
 
+  [[nodiscard]] Result<void> send(const format::Request& request);
+  void on_connection(Consumer::ConnectionCallback callback);
+  void on_flush(Consumer::FlushCallback callback);
+  [[nodiscard]] bool flushing() const;
+  [[nodiscard]] std::array<std::uint8_t, 16> producer_id() const;
+
   void interrupt() noexcept;
   void resume() noexcept;
   void close() noexcept;
@@ -63,8 +70,12 @@ class ConsumerCore {
   [[nodiscard]] Result<bool> after_error(const Error& error);
   [[nodiscard]] Result<bool> connection_over(std::optional<Error> why);
   void drop_connection() noexcept;
+  void tell_connection(bool connected) const;
   [[nodiscard]] bool plain() const noexcept;
   [[nodiscard]] bool wait_for_more(std::int64_t deadline_ns) noexcept;
+  /// True when next() has to say that a flush begins or is over.
+  [[nodiscard]] bool flush_news() const noexcept;
+  [[nodiscard]] std::optional<Item> tell_flush();
   [[nodiscard]] bool interrupted() const noexcept { return interrupted_.load(std::memory_order_seq_cst); }
 
   ConsumerSettings settings_;
@@ -86,10 +97,14 @@ class ConsumerCore {
   Frame stash_;  // taken, but events stand before it
   std::string caps_;
   bool ended_ = false;
+  bool flush_told_ = false;     // the caller knows of a flush that isn't over
   std::optional<Error> final_;  // closed, or lost for good
 
   mutable std::mutex mutex_;  // connection_ for other threads, and the totals
   std::unique_ptr<Totals> totals_;
+  std::array<std::uint8_t, 16> producer_id_{};  // of the last one
+  Consumer::ConnectionCallback connection_callback_;
+  Consumer::FlushCallback flush_callback_;
 };
 
 }  // namespace framelane::lane

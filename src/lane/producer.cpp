@@ -89,6 +89,11 @@ Result<void> Producer::end_of_stream() {
   return core_->send(event);
 }
 
+void Producer::flush_start() noexcept { core_->flush_start(); }
+Result<void> Producer::flush_stop() { return core_->flush_stop(); }
+std::vector<ConsumerRequest> Producer::take_requests() { return core_->take_requests(); }
+void Producer::on_request(RequestCallback callback) { core_->on_request(std::move(callback)); }
+
 Result<void> Producer::wait_for_consumers(std::uint32_t count, std::chrono::nanoseconds timeout) {
   return core_->wait_for_consumers(count, base::deadline_after(timeout));
 }

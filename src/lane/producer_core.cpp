@@ -100,7 +100,7 @@ Result<ring::SlotRef> ProducerCore::slot_for(std::size_t size) {
     if (slot || slot.error().code != Code::kFull || !writer_->draining()) return slot;
     // Frames of two older sizes are still being read: like a full ring, this waits and then gives up.
     if (leaky_.load(std::memory_order_relaxed) != Leaky::kNo) return slot;
-    if (interrupted_.load(std::memory_order_seq_cst)) return fail(Code::kInterrupted);
+    if (writer_->interrupted()) return fail(Code::kInterrupted);
     const std::int64_t now = base::monotonic_ns();
     if (deadline == 0) deadline = base::deadline_after(settings_.full_timeout);
     if (now >= deadline) return slot;
@@ -218,8 +218,8 @@ Result<Published> ProducerCore::publish_copy(std::span<const std::byte> bytes, c
 
 Result<void> ProducerCore::send(const format::Event& event) {
   if (auto fine = wire::check_event(event); !fine) return fine;
-  if (event.type == format::EventType::kState && event.number > 1)
-    return fail(Code::kInvalidArgument, "a state's number is 0 or 1");
+  if (event.type == format::EventType::kState && event.number >= format::kMaxStates)
+    return fail(Code::kInvalidArgument, "a state's number must be below " + std::to_string(format::kMaxStates));
   const bool starts = event.type == format::EventType::kStreamStart;
   const Stream stream = stream_.load(std::memory_order_relaxed);
   if (stream == Stream::kClosed || (stream == Stream::kEnded && !starts)) return no_stream();
@@ -248,10 +248,16 @@ tl::unexpected<Error> ProducerCore::no_stream() const {
 
 void ProducerCore::remember(const format::Event& event) {
   if (event.type == format::EventType::kStreamStart) {
-    std::erase_if(sticky_, [](const auto& entry) { return entry.first.first == format::EventType::kTag; });
+    std::erase_if(sticky_, [](const auto& entry) {
+      const auto& [type, number] = entry.first;
+      return type == format::EventType::kTag ||
+             (type == format::EventType::kState && number >= format::kFirstStreamState);
+    });
   }
-  const bool many = event.type == format::EventType::kTag || event.type == format::EventType::kState;
-  sticky_[{event.type, many ? event.number % 2 : 0}] = event;  // two scopes of tags, two states
+  std::uint32_t number = 0;
+  if (event.type == format::EventType::kTag) number = event.number % 2;  // two scopes
+  if (event.type == format::EventType::kState) number = event.number;
+  sticky_[{event.type, number}] = event;
 }
 
 Result<void> ProducerCore::apply_burst_time(const std::string& caps) {
@@ -267,7 +273,7 @@ Result<void> ProducerCore::apply_burst_time(const std::string& caps) {
 Result<void> ProducerCore::wait_for_consumers(std::uint32_t count, std::int64_t deadline_ns) {
   for (;;) {
     const std::uint32_t word = change_word_.load(std::memory_order_acquire);
-    if (interrupted_.load(std::memory_order_seq_cst)) return fail(Code::kInterrupted);
+    if (writer_->interrupted()) return fail(Code::kInterrupted);
     if (num_consumers() >= count) return {};
     if (base::monotonic_ns() >= deadline_ns)
       return fail(Code::kTimeout, "fewer than " + std::to_string(count) + " consumers came in time");
@@ -280,16 +286,48 @@ void ProducerCore::set_leaky(Leaky leaky) noexcept {
   writer_->set_when_full(when_full(leaky));
 }
 
-void ProducerCore::interrupt() noexcept {
-  interrupted_.store(true, std::memory_order_seq_cst);
-  writer_->interrupt();
+void ProducerCore::interrupt() noexcept { stop_waits(ring::Writer::kStopInterrupt); }
+
+void ProducerCore::stop_waits(ring::Writer::Stop why) noexcept {
+  writer_->interrupt(why);
   change_word_.fetch_add(1, std::memory_order_release);
   base::futex_wake(change_word_, std::numeric_limits<int>::max());
 }
 
-void ProducerCore::resume() noexcept {
-  interrupted_.store(false, std::memory_order_seq_cst);
-  writer_->resume();
+void ProducerCore::resume() noexcept { writer_->resume(ring::Writer::kStopInterrupt); }
+
+// --- flush
+
+void ProducerCore::flush_start() noexcept {
+  const std::lock_guard one_at_a_time(flush_mutex_);
+  begin_flush();
+}
+
+void ProducerCore::begin_flush() noexcept {
+  if (flushing_ || stream_.load(std::memory_order_relaxed) == Stream::kClosed) return;
+  stop_waits(ring::Writer::kStopFlush);
+  const auto message = transport::make_outgoing(wire::encode(wire::FlushStart{}, 0));
+  const std::lock_guard lock(peers_mutex_);
+  flushing_ = true;  // from here on whoever joins is told when it does
+  for (const auto& peer : peers_) {
+    if (message) queue_to(*peer, *message);
+  }
+}
+
+Result<void> ProducerCore::flush_stop() {
+  const std::lock_guard one_at_a_time(flush_mutex_);
+  if (stream_.load(std::memory_order_relaxed) == Stream::kClosed) return no_stream();
+  begin_flush();
+  // First: a full ring can't keep the marker out, so this doesn't wait, and needn't be interrupted.
+  writer_->drop_unread();
+  const auto queue = [this](std::uint64_t number, std::uint64_t seq) {
+    post(number, seq, wire::FlushStop{seq}, false);
+    const std::lock_guard lock(peers_mutex_);
+    flushing_ = false;
+  };
+  auto stopped = writer_->publish_marker(queue, ring::Writer::MarkerKind::kBarrier);
+  writer_->resume(ring::Writer::kStopFlush);
+  return stopped;
 }
 
 }  // namespace framelane::lane

@@ -15,6 +15,8 @@
 
 #include "framelane/lane/producer.hpp"
 
+#include "lane/rate_limit.hpp"
+#include "lane/request_queue.hpp"
 #include "ring/writer.hpp"
 #include "transport/control_server.hpp"
 #include "transport/monitor.hpp"
@@ -25,8 +27,8 @@ namespace framelane::lane {
 
 /// What a Producer is made of: the ring's Writer, the control server, and a connection for each consumer.
 ///
-/// Threads: as Producer; consumers come and go on the monitor's thread. Locks, in this order: loans_mutex_, the
-///          Writer's mutex, peers_mutex_.
+/// Threads: as Producer; consumers come and go on the monitor's thread. Locks, in this order: flush_mutex_,
+///          loans_mutex_, the Writer's mutex, peers_mutex_.
 class ProducerCore final : public ring::ControlOut,
                            public transport::HelloHandler,
                            public std::enable_shared_from_this<ProducerCore> {
@@ -53,6 +55,10 @@ class ProducerCore final : public ring::ControlOut,
   void wake_consumers() noexcept { writer_->wake_consumers(); }
 
   [[nodiscard]] Result<void> send(const format::Event& event);
+  void flush_start() noexcept;
+  [[nodiscard]] Result<void> flush_stop();
+  [[nodiscard]] std::vector<ConsumerRequest> take_requests();
+  void on_request(Producer::RequestCallback callback);
   [[nodiscard]] Result<void> wait_for_consumers(std::uint32_t count, std::int64_t deadline_ns);
   [[nodiscard]] Result<void> drain(std::int64_t deadline_ns) { return writer_->drain(deadline_ns); }
   void set_leaky(Leaky leaky) noexcept;
@@ -88,6 +94,9 @@ class ProducerCore final : public ring::ControlOut,
     bool demoted = false;            // stands still; guarded by peers_mutex_
     std::atomic<bool> going{false};  // its removal is under way; set under peers_mutex_
     bool left = false;               // it takes no more, but holds frames; guarded by peers_mutex_
+    bool announced = false;          // the application was told of it; the monitor's thread
+    RateLimit messages{kMessagesInAFlood, kFloodPerSecond};  // the monitor's thread
+    RequestQueue requests;                                   // guarded by peers_mutex_
     base::UniqueFd pidfd;
     transport::Watch socket_watch;
     transport::Watch death_watch;
@@ -109,11 +118,13 @@ class ProducerCore final : public ring::ControlOut,
   [[nodiscard]] Result<void> move_to_slot(Loan& loan, std::size_t size, Wake wake);
   [[nodiscard]] tl::unexpected<Error> no_stream() const;
   [[nodiscard]] Result<void> apply_burst_time(const std::string& caps);
+  void stop_waits(ring::Writer::Stop why) noexcept;
+  void begin_flush() noexcept;  // under flush_mutex_
 
   // control messages; under the Writer's mutex
   void post(std::uint64_t number, std::uint64_t seq, wire::Message message, bool logged,
             std::vector<transport::SharedFd> fds = {});
-  void queue_to(Peer& peer, transport::OutgoingPtr message);
+  void queue_to(Peer& peer, transport::OutgoingPtr message);  // under peers_mutex_
   void remember(const format::Event& event);
 
   // consumers; on the monitor's thread
@@ -131,7 +142,9 @@ class ProducerCore final : public ring::ControlOut,
   void evict(Peer& peer, Eviction when, std::string reason);
   void let_go(ring::ConsumerId id, const std::string& reason);
   void remove(ring::ConsumerId id, const std::string& reason);
-  void tell(const ConsumerInfo& info, bool joined, std::string_view reason);
+  void on_request_message(const PeerPtr& peer, format::Request request);
+  void announce(Peer& peer);
+  void announce_gone(const Peer& peer, std::string_view reason);
   void consumers_changed() noexcept;
 
   ProducerSettings settings_;
@@ -144,10 +157,10 @@ class ProducerCore final : public ring::ControlOut,
   enum class Stream : std::uint8_t { kOpen, kEnded, kClosed };
   std::atomic<Stream> stream_{Stream::kOpen};  // the publishing thread's, but for close()
   std::atomic<Leaky> leaky_;
-  std::atomic<bool> interrupted_{false};
   std::atomic<std::uint32_t> change_word_{0};  // futex: consumers came or went, or interrupt
   std::atomic<std::uint32_t> num_consumers_{0};
-  bool closed_ = false;  // guarded by peers_mutex_
+  bool closed_ = false;    // guarded by peers_mutex_
+  bool flushing_ = false;  // changed under flush_mutex_ and peers_mutex_
   std::atomic<std::uint64_t> evictions_{0};
   std::atomic<std::uint64_t> copied_{0};
 
@@ -156,12 +169,15 @@ class ProducerCore final : public ring::ControlOut,
   std::deque<Logged> log_;  // messages that a joiner with history still needs
   std::map<std::uint32_t, transport::SharedFd> segment_fds_;
 
-  std::mutex loans_mutex_;              // a discard against the end of the Producer; before all others
+  std::mutex flush_mutex_;              // one flush after the other; before all others
+  std::mutex loans_mutex_;              // a discard against the end of the Producer; before all but flush_mutex_
   std::shared_ptr<ProducerCore> self_;  // while only Loans keep it
 
   mutable std::mutex peers_mutex_;
   std::vector<PeerPtr> peers_;
   Producer::ConsumerCallback callback_;
+  Producer::RequestCallback request_callback_;
+  bool requests_told_ = false;  // and not taken yet
 
   std::unique_ptr<transport::ControlServer> server_;  // last: its thread calls everything above
 };

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Consumers of a Producer: how they join, what they are told, how they leave.
+// Consumers of a Producer: how they join, what they are told, how they leave. What the application hears of them is in
+// producer_reports.cpp.
 #include <algorithm>
 #include <limits>
 
@@ -12,12 +13,16 @@
 #include "base/futex.hpp"
 #include "lane/producer_core.hpp"
 #include "lane/wire_convert.hpp"
-#include "measure/histogram.hpp"
 
 namespace framelane::lane {
 namespace {
 
 constexpr int kMessagesAtOnce = 16;
+
+Result<void> push_flush_start(transport::SendQueue& queue) {
+  auto message = transport::make_outgoing(wire::encode(wire::FlushStart{}, 0));
+  return message ? queue.push(*message) : tl::unexpected(message.error());
+}
 
 }  // namespace
 
@@ -157,6 +162,7 @@ Result<void> ProducerCore::admit(const PeerPtr& peer, const wire::Hello& hello) 
       if (logged.number > joined.start_number && queued) queued = peer->queue.push(logged.message);
     }
     const std::lock_guard lock(peers_mutex_);
+    if (flushing_ && queued) queued = push_flush_start(peer->queue);
     peers_.push_back(peer);
   });
   if (!id) return tl::unexpected(id.error());
@@ -171,7 +177,7 @@ Result<void> ProducerCore::admit(const PeerPtr& peer, const wire::Hello& hello) 
   auto flushed = peer->queue.flush(peer->socket);
   num_consumers_.fetch_add(1, std::memory_order_acq_rel);
   consumers_changed();
-  tell(peer->info, true, {});
+  announce(*peer);
   if (!flushed) remove(*id, "its connection ended");
   return {};
 }
@@ -206,6 +212,9 @@ Result<transport::OutgoingPtr> ProducerCore::welcome_for(const wire::Hello& hell
     fds.push_back(shared->second);
   }
   for (const auto& [key, event] : sticky_) welcome.sticky.push_back(event);
+  if (joined.ended) {
+    welcome.sticky.emplace_back().type = format::EventType::kEndOfStream;
+  }
   return transport::make_outgoing(wire::encode(welcome, 0), std::move(fds));
 }
 
@@ -234,7 +243,15 @@ void ProducerCore::on_peer(const PeerPtr& peer, std::uint32_t events) {
 }
 
 bool ProducerCore::on_message(const PeerPtr& peer, transport::Received received) {
-  auto decoded = wire::decode(received.bytes);
+  auto decoded = peer->messages.take(base::monotonic_ns())
+                     ? wire::decode(received.bytes)
+                     : fail(Code::kProtocol, "it floods its control socket with messages");
+  if (decoded) {
+    if (auto* const request = std::get_if<wire::RequestMessage>(&decoded->message)) {
+      on_request_message(peer, std::move(request->request));
+      return true;
+    }
+  }
   if (decoded && std::holds_alternative<wire::Leave>(decoded->message)) {
     {
       const std::lock_guard lock(peers_mutex_);
@@ -293,26 +310,12 @@ void ProducerCore::remove(ring::ConsumerId id, const std::string& reason) {
   base::log(base::LogLevel::kInfo,
             "consumer " + std::to_string(id) + " (" + gone->info.name + ") left " + descriptor_ + ": " + reason);
   consumers_changed();
-  tell(gone->info, false, reason);
+  announce_gone(*gone, reason);
 }
 
 void ProducerCore::consumers_changed() noexcept {
   change_word_.fetch_add(1, std::memory_order_release);
   base::futex_wake(change_word_, std::numeric_limits<int>::max());
-}
-
-void ProducerCore::on_consumer(Producer::ConsumerCallback callback) {
-  const std::lock_guard lock(peers_mutex_);
-  callback_ = std::move(callback);
-}
-
-void ProducerCore::tell(const ConsumerInfo& info, bool joined, std::string_view reason) {
-  Producer::ConsumerCallback callback;
-  {
-    const std::lock_guard lock(peers_mutex_);
-    callback = callback_;
-  }
-  if (callback) callback(info, joined, reason);
 }
 
 void ProducerCore::close() noexcept {
@@ -322,7 +325,6 @@ void ProducerCore::close() noexcept {
   {
     const std::lock_guard lock(peers_mutex_);
     if (std::exchange(closed_, true)) return;
-    callback_ = nullptr;
   }
   if (server_ == nullptr) return;  // create() failed half-way
   server_->stop();
@@ -342,54 +344,15 @@ void ProducerCore::close() noexcept {
     peer->death_watch.reset();
     writer_->remove_consumer(peer->id);
   }
-  // A callback may be at work for a peer that was out of the list already, and uses this object.
-  monitor_->call([] {});
   num_consumers_.store(0, std::memory_order_release);
   consumers_changed();
-}
-
-// --- statistics
-
-ProducerStats ProducerCore::stats() const {
-  constexpr auto relaxed = std::memory_order_relaxed;
-  const ring::WriterCounters counters = writer_->counters();
-  ProducerStats stats;
-  stats.published = counters.published;
-  stats.dropped_full = counters.dropped_full;
-  stats.passed_over = counters.passed_over;
-  stats.full_waits = counters.full_waits;
-  stats.wakes = counters.wakes;
-  stats.demotions = counters.demotions;
-  stats.evictions = evictions_.load(relaxed);
-  stats.copied = copied_.load(relaxed);
-  std::vector<std::shared_ptr<ring::ConsumerLink>> seen;
-  writer_->inspect([&](const auto& links, const ring::SlotPool& pool, std::uint32_t loans) {
-    stats.loans = loans;
-    stats.slots = pool.slots_in_use();
-    stats.free_slots = pool.free_count();
-    const std::lock_guard lock(peers_mutex_);
-    for (const auto& link : links) {
-      const auto found =
-          std::find_if(peers_.begin(), peers_.end(), [&](const PeerPtr& peer) { return peer->id == link->id; });
-      if (found == peers_.end()) continue;
-      ConsumerInfo& info = stats.consumers.emplace_back((*found)->info);
-      info.gating = link->gates;
-      info.demoted = link->demoted;
-      info.lag = writer_->lag(*link);
-      seen.push_back(link);
-    }
+  // Also because a callback may be at work for a peer that was out of the list already, and uses this object.
+  monitor_->call([&] {
+    for (const PeerPtr& peer : peers) announce_gone(*peer, "the producer closed");
   });
-  // Without the mutex, which a publish may want: reading a histogram takes microseconds.
-  for (std::size_t i = 0; i < seen.size(); ++i) {
-    const ring::ConsumerPage& page = *seen[i]->page;
-    ConsumerInfo& info = stats.consumers[i];
-    info.held = seen[i]->held_count();
-    info.taken = page.taken.load(relaxed);
-    info.skipped = page.skipped.load(relaxed);
-    info.copied = page.copied.load(relaxed);
-    info.latency = measure::summarize(page.latency);
-  }
-  return stats;
+  const std::lock_guard lock(peers_mutex_);
+  callback_ = nullptr;
+  request_callback_ = nullptr;
 }
 
 }  // namespace framelane::lane

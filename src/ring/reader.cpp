@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <utility>
 
 #include "base/clock.hpp"
 #include "base/fence.hpp"
@@ -307,6 +308,16 @@ Result<void> Reader::add_segment(const SegmentSpec& spec_untrusted, memory::Mapp
   segment->slots = segment->mapping.data() + spec.slots_offset;
   segments_.push_back(std::move(segment));
   return {};
+}
+
+Result<std::uint64_t> Reader::end_run(std::uint64_t number, std::uint64_t seq_untrusted) {
+  // The entry that asked for this message is the marker itself or lies behind it.
+  const std::uint64_t first = std::uint64_t{mask_} + 1;
+  const std::uint64_t markers = number - 1;  // before it
+  if (seq_untrusted > cursor_ || seq_untrusted < first + markers || seq_untrusted - first - markers < next_index_)
+    return broken("sequence number " + std::to_string(seq_untrusted) + " of control message " + std::to_string(number));
+  const std::uint64_t frames = seq_untrusted - first - markers;
+  return frames - std::exchange(next_index_, frames);
 }
 
 Result<void> Reader::retire_segment(std::uint32_t id) {

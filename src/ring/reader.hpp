@@ -102,6 +102,10 @@ class Reader {
   [[nodiscard]] Result<void> add_segment(const SegmentSpec& spec_untrusted, memory::Mapping mapping);
   [[nodiscard]] Result<void> retire_segment(std::uint32_t id);
 
+  /// A control message, number `number`, with its marker at `seq_untrusted`, ends a run of frames: those before it that
+  /// weren't taken never will be. Called while it is applied. Returns how many they are. Errors: kProtocol.
+  [[nodiscard]] Result<std::uint64_t> end_run(std::uint64_t number, std::uint64_t seq_untrusted);
+
   /// Gives a slot back. Any thread. True when that was the last use of this Reader: the owner is gone, and nothing is
   /// held.
   bool release(std::uint16_t slot) noexcept;
@@ -116,6 +120,7 @@ class Reader {
   [[nodiscard]] std::uint32_t max_held() const noexcept { return max_held_; }
 
   /// One more frame; `publish_ns` 0: it wasn't stamped.
+  void count_skipped(std::uint64_t frames) noexcept { count(page_->skipped, frames); }
   void count_taken(std::uint64_t skipped, bool copied, std::int64_t publish_ns) noexcept {
     count(page_->taken);
     if (copied) count(page_->copied);
@@ -175,7 +180,7 @@ class Reader {
   std::uint32_t colour_ = 0;
   std::uint32_t max_held_ = 0;
   bool latest_ = false;
-  std::uint64_t cursor_ = 0;
+  std::uint64_t cursor_ = 0;      // next entry to take
   std::uint64_t applied_ = 0;     // number of the last control message that was applied
   std::uint64_t next_index_ = 0;  // frame expected next
   std::uint32_t ticket_ = 0;

@@ -285,7 +285,7 @@ std::int64_t Writer::stamp() noexcept {
       pass_over_one();
       continue;
     }
-    if (interrupted_.load(std::memory_order_seq_cst)) return fail(Code::kInterrupted);
+    if (interrupted()) return fail(Code::kInterrupted);
     if (deadline == 0) {
       full_waits_.fetch_add(1, std::memory_order_relaxed);
       deadline = base::deadline_after(std::chrono::nanoseconds(settings_.full_timeout_ns));
@@ -393,7 +393,7 @@ Writer::WaitEnd Writer::wait_for_slowest(Lock& lock, std::int64_t deadline_ns, b
   lock.unlock();
   sleep_until_moved(*link, seen, std::min({deadline_ns, stall_at, now + kWatchdogNs}));
   lock.lock();
-  if (interrupted_.load(std::memory_order_seq_cst)) {
+  if (interrupted()) {
     link->waited_since = 0;  // a pause of the producer is no stall of the consumer
     return WaitEnd::kInterrupted;
   }
@@ -411,14 +411,14 @@ Writer::WaitEnd Writer::wait_for_slowest(Lock& lock, std::int64_t deadline_ns, b
 void Writer::sleep_until_moved(ConsumerLink& link, std::uint64_t seen, std::int64_t until_ns) noexcept {
   const auto moved = [&] {
     return link.page->cursor.load(std::memory_order_acquire) != seen || link.gone.load(std::memory_order_acquire) ||
-           interrupted_.load(std::memory_order_acquire);
+           interrupted();
   };
   if (spinner_.spin(moved, until_ns) || base::monotonic_ns() >= until_ns) return;
   // SYNC FULL (producer side): the flag, then the cursor again; the consumer stores its cursor, then looks at the flag.
   // Both are seq_cst, else each can miss the other and the producer sleeps although there is room.
   link.page->producer_waiting.store(1, std::memory_order_seq_cst);
   const bool still = link.page->cursor.load(std::memory_order_seq_cst) == seen &&
-                     !link.gone.load(std::memory_order_seq_cst) && !interrupted_.load(std::memory_order_seq_cst);
+                     !link.gone.load(std::memory_order_seq_cst) && !interrupted();
   if (still) base::futex_wait(link.page->producer_waiting, 1, until_ns);
   link.page->producer_waiting.store(0, std::memory_order_relaxed);
 }
@@ -428,7 +428,7 @@ Result<void> Writer::drain(std::int64_t deadline_ns) {
   for (;;) {
     refresh_cursors();
     if (gate_cursor_ == kNobody || gate_cursor_ >= head_.load(std::memory_order_relaxed)) return {};
-    if (interrupted_.load(std::memory_order_seq_cst)) return fail(Code::kInterrupted);
+    if (interrupted()) return fail(Code::kInterrupted);
     switch (wait_for_slowest(lock, deadline_ns, false)) {
       case WaitEnd::kMoved:
         continue;
@@ -440,8 +440,8 @@ Result<void> Writer::drain(std::int64_t deadline_ns) {
   }
 }
 
-void Writer::interrupt() noexcept {
-  interrupted_.store(true, std::memory_order_seq_cst);
+void Writer::interrupt(Stop why) noexcept {
+  stops_.fetch_or(why, std::memory_order_seq_cst);
   const Lock lock(mutex_);
   for (const auto& link : table_.links()) {
     link->page->producer_waiting.store(0, std::memory_order_seq_cst);

@@ -134,12 +134,17 @@ class Writer {
   };
   /// Has the message queued, and then publishes its marker. Errors: kInterrupted.
   [[nodiscard]] Result<void> publish_marker(const QueueMessage& queue, MarkerKind kind);
+  /// Retires every entry, read or not: consumers go on behind them, and there is room for markers at once.
+  void drop_unread() noexcept;
   /// Waits until gating consumers took everything. Errors: kTimeout, kInterrupted.
   [[nodiscard]] Result<void> drain(std::int64_t deadline_ns);
 
   // --- waits
-  void interrupt() noexcept;
-  void resume() noexcept { interrupted_.store(false, std::memory_order_seq_cst); }
+  /// Reasons for which every wait returns kInterrupted; each one lasts until its own resume().
+  enum Stop : std::uint32_t { kStopInterrupt = 1, kStopFlush = 2 };
+  void interrupt(Stop why = kStopInterrupt) noexcept;
+  void resume(Stop why = kStopInterrupt) noexcept { stops_.fetch_and(~std::uint32_t{why}, std::memory_order_seq_cst); }
+  [[nodiscard]] bool interrupted() const noexcept { return stops_.load(std::memory_order_seq_cst) != 0; }
   void wake_consumers() noexcept;
 
   // --- consumers; the monitor's thread
@@ -149,6 +154,7 @@ class Writer {
     std::uint32_t max_held = 0;
     std::uint64_t start = 0;
     std::uint64_t start_number = 0;  // of the last control message before `start`
+    bool ended = false;              // the stream has ended, and the end's marker lies before `start`
     int page_fd = -1;
     const std::vector<SlotPool::Segment>* segments = nullptr;
   };
@@ -255,7 +261,7 @@ class Writer {
   std::atomic<std::uint32_t> handed_{0};      // under the mutex: slots given into an owner's hands
   std::atomic<std::uint32_t> taken_back_{0};  // the publishing thread's: published and not kept
   std::atomic<WhenFull> when_full_;
-  std::atomic<bool> interrupted_{false};
+  std::atomic<std::uint32_t> stops_{0};  // Stop bits
 
   mutable std::mutex mutex_;  // the reclaim mutex: never held across a wait
   SlotPool pool_;

@@ -139,6 +139,15 @@ void Writer::pass_over_one() noexcept {
   finish_retire(seq);
 }
 
+void Writer::drop_unread() noexcept {
+  const Lock lock(mutex_);
+  // All of it: the publishing thread is here, so no entry is half published. Whoever holds a slot keeps it.
+  const std::uint64_t head = head_.load(std::memory_order_relaxed);
+  const std::uint64_t oldest = oldest_.load(std::memory_order_relaxed);
+  for (std::uint64_t seq = oldest; seq < head; ++seq) mark_retired(seq);
+  if (oldest != head) finish_retire(head);
+}
+
 void Writer::free_unheld() noexcept {  // R4
   std::erase_if(held_, [this](std::uint16_t slot) {
     if (is_held(slot)) return false;
@@ -209,12 +218,15 @@ Result<ConsumerId> Writer::add_consumer(const JoinWish& wish, const std::functio
   std::uint64_t start = head;
   const std::uint64_t frames = frames_before(head);
   const std::uint64_t oldest = oldest_.load(std::memory_order_relaxed);
-  const std::uint64_t first = std::max(oldest, barrier_);
+  const bool flushing = (stops_.load(std::memory_order_seq_cst) & kStopFlush) != 0;
+  const std::uint64_t first = flushing ? head : std::max(oldest, barrier_);
   while (start > first && frames - frames_before(start - 1) <= settings_.sizes.history) --start;
-  start = std::min(start, std::max(end_, oldest));  // many messages after the end may have overwritten its entry
+  // Many messages after the end may have overwritten its marker: then the joiner has to be told of it.
+  const bool ended = end_ != kNobody && end_ < oldest;
+  if (!ended) start = std::min(start, end_);
   link->start = link->cursor = start;
   link->page->cursor.store(start, std::memory_order_release);
-  welcome({link->id, link->colour, link->max_held, start, numbers_[start & mask_], link->memory.fd.get(),
+  welcome({link->id, link->colour, link->max_held, start, numbers_[start & mask_], ended, link->memory.fd.get(),
            &pool_.segments()});
   table_.add(link);
   update_gate();

@@ -33,6 +33,21 @@ void Decoder::rate(std::string_view name, double& value) {
   value = read_untrusted;
 }
 
+void Decoder::share(std::string_view name, double& value) {
+  std::uint64_t bits_untrusted = 0;
+  if (!get(name, bits_untrusted)) return;
+  const auto read_untrusted = std::bit_cast<double>(bits_untrusted);
+  if (!std::isfinite(read_untrusted) || read_untrusted < 0.0) {
+    return reject(name, std::to_string(read_untrusted) + " is no share");
+  }
+  value = read_untrusted;
+}
+
+void Decoder::difference(std::string_view name, std::int64_t& value) {
+  std::uint64_t read = 0;
+  if (get(name, read)) value = static_cast<std::int64_t>(read);
+}
+
 void Decoder::text(std::string_view name, std::string& value, std::size_t most) {
   std::uint32_t size_untrusted = 0;
   if (!get(name, size_untrusted)) return;

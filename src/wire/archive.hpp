@@ -44,6 +44,8 @@ class Encoder {
   void flag(std::string_view /*name*/, bool value) { put(static_cast<std::uint8_t>(value)); }
 
   void rate(std::string_view /*name*/, double value) { put(std::bit_cast<std::uint64_t>(value)); }
+  void share(std::string_view name, double value) { rate(name, value); }
+  void difference(std::string_view /*name*/, std::int64_t value) { put(static_cast<std::uint64_t>(value)); }
 
   template <std::size_t N>
   void bytes(std::string_view /*name*/, const std::array<std::uint8_t, N>& value) {
@@ -111,6 +113,10 @@ class Decoder {
   void flag(std::string_view name, bool& value);
   /// A playback rate: finite and not 0, as every use of it multiplies or divides.
   void rate(std::string_view name, double& value);
+  /// Finite and not negative.
+  void share(std::string_view name, double& value);
+  /// Any signed number.
+  void difference(std::string_view name, std::int64_t& value);
 
   template <std::size_t N>
   void bytes(std::string_view name, std::array<std::uint8_t, N>& value) {

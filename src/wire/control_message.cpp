@@ -46,7 +46,7 @@ void visit_fields(Archive& archive, T& event) {
   archive.choice("type", event.type, format::EventType::kStreamStart, format::EventType::kState);
   archive.number("number", event.number);
   archive.number("group", event.group);
-  archive.text("text", event.text, kMaxTextBytes);
+  archive.text("text", event.text, event.type == format::EventType::kState ? kMaxStateBytes : kMaxTextBytes);
   auto& segment = event.segment;
   archive.choice("segment.format", segment.format, format::SegmentFormat::kUndefined, format::SegmentFormat::kTime);
   archive.number("segment.flags", segment.flags);
@@ -110,7 +110,6 @@ void visit_fields(Archive&, T&) {}
 template <class Archive, Either<FlushStop> T>
 void visit_fields(Archive& archive, T& message) {
   archive.number("first_seq", message.first_seq, kMaxSeq);
-  archive.flag("reset_time", message.reset_time);
 }
 
 template <class Archive, Either<Demoted> T>
@@ -135,6 +134,22 @@ void visit_fields(Archive& archive, T& message) {
 
 template <class Archive, Either<Leave> T>
 void visit_fields(Archive&, T&) {}
+
+template <class Archive, Either<format::Request> T>
+void visit_fields(Archive& archive, T& request) {
+  archive.choice("type", request.type, format::RequestType::kKeyUnit, format::RequestType::kQos);
+  archive.number("number", request.number);
+  archive.flag("headers", request.headers);
+  archive.number("time", request.time);
+  archive.share("proportion", request.proportion);
+  archive.difference("jitter", request.jitter_ns);
+  archive.text("text", request.text, format::kMaxRequestText);
+}
+
+template <class Archive, Either<RequestMessage> T>
+void visit_fields(Archive& archive, T& message) {
+  visit_fields(archive, message.request);
+}
 
 namespace {
 
@@ -196,12 +211,30 @@ Result<Decoded> decode_type(const Header& header, std::span<const std::byte> pay
   }
 }
 
+tl::unexpected<Error> too_long(const std::string& what, std::size_t size, std::size_t most) {
+  return fail(Code::kTooLarge, "the " + what + "'s text has " + std::to_string(size) + " bytes, and " +
+                                   std::to_string(most) + " are the most that a lane carries");
+}
+
+/// Whatever the receiver would refuse: its own check.
+template <class T>
+Result<void> check_fields(const std::string& what, const T& thing) {
+  std::vector<std::byte> bytes;
+  Encoder encoder(bytes);
+  visit_fields(encoder, thing);
+  Decoder decoder(bytes);
+  T read;
+  visit_fields(decoder, read);
+  if (decoder.ok()) return {};
+  return fail(Code::kInvalidArgument, "this " + what + " can't be sent: field " + decoder.problem());
+}
+
 }  // namespace
 
 std::string_view to_string(MessageType type) noexcept {
-  static constexpr std::string_view kNames[] = {"unknown",     "HELLO",          "WELCOME",     "REJECT",     "EVENT",
-                                                "ADD_SEGMENT", "RETIRE_SEGMENT", "FLUSH_START", "FLUSH_STOP", "DEMOTED",
-                                                "LATENCY",     "STATS_REQUEST",  "STATS",       "LEAVE"};
+  static constexpr std::string_view kNames[] = {
+      "unknown",    "HELLO",   "WELCOME", "REJECT",        "EVENT", "ADD_SEGMENT", "RETIRE_SEGMENT", "FLUSH_START",
+      "FLUSH_STOP", "DEMOTED", "LATENCY", "STATS_REQUEST", "STATS", "LEAVE",       "REQUEST"};
   const auto index = static_cast<std::size_t>(type);
   return index < std::size(kNames) ? kNames[index] : kNames[0];
 }
@@ -216,20 +249,17 @@ std::size_t fd_count(const Message& message) noexcept {
 }
 
 Result<void> check_event(const format::Event& event) {
-  if (event.text.size() > kMaxTextBytes) {
-    return fail(Code::kTooLarge, "the event's text has " + std::to_string(event.text.size()) + " bytes, and " +
-                                     std::to_string(kMaxTextBytes) + " are the most that a lane carries");
-  }
-  // Whatever the receiver would refuse: its own check, on the event without its text.
-  const format::Event bare{event.type, event.number, event.group, {}, event.segment, event.pts, event.duration};
-  std::vector<std::byte> bytes;
-  Encoder encoder(bytes);
-  visit_fields(encoder, bare);
-  Decoder decoder(bytes);
-  format::Event read;
-  visit_fields(decoder, read);
-  if (decoder.ok()) return {};
-  return fail(Code::kInvalidArgument, "this event can't be sent: field " + decoder.problem());
+  const std::size_t most = event.type == format::EventType::kState ? kMaxStateBytes : kMaxTextBytes;
+  if (event.text.size() > most) return too_long("event", event.text.size(), most);
+  // Without its text, which may be large.
+  return check_fields(
+      "event", format::Event{event.type, event.number, event.group, {}, event.segment, event.pts, event.duration});
+}
+
+Result<void> check_request(const format::Request& request) {
+  if (request.text.size() > format::kMaxRequestText)
+    return too_long("request", request.text.size(), format::kMaxRequestText);
+  return check_fields("request", request);
 }
 
 std::vector<std::byte> encode(const Message& message, std::uint64_t number) {

@@ -37,11 +37,14 @@ inline constexpr std::uint16_t kFlagPayloadInMemfd = 1;
 inline constexpr std::size_t kMaxInlineBytes = std::size_t{64} << 10;
 inline constexpr std::size_t kMaxNameBytes = 64;
 inline constexpr std::size_t kMaxSentenceBytes = 1024;
-inline constexpr std::size_t kMaxTextBytes = std::size_t{8} << 20;  ///< of one event or one STATS answer
-inline constexpr std::size_t kMaxStickyEvents = 7;
+inline constexpr std::size_t kMaxTextBytes = std::size_t{8} << 20;     ///< of one event or one STATS answer
+inline constexpr std::size_t kMaxStateBytes = std::size_t{256} << 10;  ///< text of one kState event
+/// Of a WELCOME: stream start, caps, segment, two scopes of tags, an end, and the states.
+inline constexpr std::size_t kMaxStickyEvents = 6 + format::kMaxStates;
 inline constexpr std::size_t kMaxSegments = 8;
 inline constexpr std::size_t kMaxMessageBytes = std::size_t{64} << 20;
-static_assert(kMaxStickyEvents * (kMaxTextBytes + 4096) < kMaxMessageBytes, "a WELCOME must always fit");
+static_assert(6 * (kMaxTextBytes + 4096) + format::kMaxStates * (kMaxStateBytes + 4096) < kMaxMessageBytes,
+              "a WELCOME must always fit");
 /// Descriptors of one message: ring, page, segments, and the memfd of a large payload.
 inline constexpr std::size_t kMaxFds = 2 + kMaxSegments + 1;
 /// Sequence numbers have 48 bits.
@@ -61,6 +64,7 @@ enum class MessageType : std::uint16_t {
   kStatsRequest = 11,
   kStats = 12,
   kLeave = 13,
+  kRequest = 14,
 };
 
 /// "WELCOME" and so on; "unknown" for a number that names no message.
@@ -202,17 +206,18 @@ struct RetireSegment {
   friend bool operator==(const RetireSegment&, const RetireSegment&) = default;
 };
 
+/// Every frame that the consumer hasn't taken is dropped, until the FLUSH_STOP. Overtakes the frames.
 struct FlushStart {
   static constexpr MessageType kType = MessageType::kFlushStart;
 
   friend bool operator==(const FlushStart&, const FlushStart&) = default;
 };
 
+/// Ends the flush that the last FLUSH_START began. Numbered.
 struct FlushStop {
   static constexpr MessageType kType = MessageType::kFlushStop;
 
-  std::uint64_t first_seq = 0;  ///< what comes before this sequence number is dropped
-  bool reset_time = true;
+  std::uint64_t first_seq = 0;  ///< of its marker: what comes before is dropped
 
   friend bool operator==(const FlushStop&, const FlushStop&) = default;
 };
@@ -256,8 +261,17 @@ struct Leave {
   friend bool operator==(const Leave&, const Leave&) = default;
 };
 
+/// From a consumer: what it asks of the producer.
+struct RequestMessage {
+  static constexpr MessageType kType = MessageType::kRequest;
+
+  format::Request request;  ///< text of at most format::kMaxRequestText
+
+  friend bool operator==(const RequestMessage&, const RequestMessage&) = default;
+};
+
 using Message = std::variant<Hello, Welcome, Reject, EventMessage, AddSegment, RetireSegment, FlushStart, FlushStop,
-                             Demoted, Latency, StatsRequest, Stats, Leave>;
+                             Demoted, Latency, StatsRequest, Stats, Leave, RequestMessage>;
 
 [[nodiscard]] MessageType type_of(const Message& message) noexcept;
 
@@ -267,6 +281,8 @@ using Message = std::variant<Hello, Welcome, Reject, EventMessage, AddSegment, R
 /// Whether an event can be sent: a receiver takes it for a broken protocol otherwise. Check what applications hand in.
 /// Errors: kTooLarge (text), kInvalidArgument (type, or a segment's format or rates; the text names the field).
 [[nodiscard]] Result<void> check_event(const format::Event& event);
+/// The same for a request. Errors: as check_event().
+[[nodiscard]] Result<void> check_request(const format::Request& request);
 
 /// Bytes of a message: header and payload in one piece, however large (the transport moves a large payload into a
 /// memfd). `number` is the place among the numbered messages; 0 = unnumbered. Texts and lists must be within the limits

@@ -179,6 +179,33 @@ TEST_F(LaneSrcTest, SaysWhenItIsConnected) {
   }));
 }
 
+TEST_F(LaneSrcTest, NotifiesOfAProducerThatBeginsWithFramesAndOfItsGoing) {
+  Pipeline receiving(receiver("x"));
+  GstElement* const source = receiving.element("src_x");
+  std::atomic<int> notified{0};
+  const auto count = +[](GObject*, GParamSpec*, gpointer number) { ++*static_cast<std::atomic<int>*>(number); };
+  g_signal_connect(source, "notify::connected", G_CALLBACK(count), &notified);
+  const auto connected = [&] {
+    gboolean is = FALSE;
+    g_object_get(source, "connected", &is, nullptr);
+    return is != FALSE;
+  };
+  receiving.play();
+  for (int round = 0; round < 3; ++round) {
+    ProducerSettings settings;
+    settings.lane = "x";
+    auto producer = Producer::open(settings);
+    ASSERT_TRUE(producer);
+    ASSERT_TRUE(producer->wait_for_consumers(1, kHang));
+    ASSERT_TRUE(producer->publish_copy(std::as_bytes(std::span("frame"))));
+    ASSERT_TRUE(comes([&] { return notified == 2 * round + 1; }));
+    EXPECT_TRUE(connected());
+    producer->close();
+    ASSERT_TRUE(comes([&] { return notified == 2 * round + 2; }));
+    EXPECT_FALSE(connected());
+  }
+}
+
 // --- a producer that knows nothing of GStreamer
 
 Producer producer_of(const char* lane) {

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT
 // Events: their order, what a late joiner is told, the end of a stream.
+#include <optional>
 #include <set>
+#include <thread>
 
 #include "framelane/measure/latency.hpp"
 
@@ -93,7 +95,7 @@ TEST_F(Events, ThatCannotTravelAreRefused) {
   EXPECT_TRUE(
       fails_with(producer.send(event(EventType::kTag, std::string((8u << 20) + 1, 'c'))), Code::kTooLarge, "bytes"));
   EXPECT_TRUE(fails_with(producer.send(event(static_cast<EventType>(99))), Code::kInvalidArgument, "type"));
-  EXPECT_TRUE(fails_with(producer.send(event(EventType::kState, "", 2)), Code::kInvalidArgument, "0 or 1"));
+  EXPECT_TRUE(fails_with(producer.send(event(EventType::kState, "", 16)), Code::kInvalidArgument, "below 16"));
   publish_frames(producer, 0, 1);
   take_frames(consumer, 0, 1);
 }
@@ -273,6 +275,84 @@ TEST_F(Events, WhoJoinsAfterTheEndWithHistoryGetsTheLastFramesFirst) {
   ASSERT_TRUE(ok(producer.end_of_stream()));
   Consumer consumer = join();
   EXPECT_EQ(next_items(consumer, 3), "34E");
+}
+
+TEST_F(Events, FramesLostAtTheVeryEndAreCounted) {
+  ProducerSettings settings;
+  settings.stall_timeout = 1ms;
+  Producer producer = produce(settings);
+  Consumer consumer = join();
+  publish_frames(producer, 0, 3);
+  // A ring full of markers pushes the frames out; nothing but the end follows them.
+  for (int i = 0; i < 300; ++i) ASSERT_TRUE(ok(producer.send(event(EventType::kCustom))));
+  ASSERT_TRUE(ok(producer.end_of_stream()));
+  EXPECT_TRUE(fails_with(consumer.take(kPatience), Code::kEndOfStream));
+  EXPECT_EQ(consumer.stats().taken, 0u);
+  EXPECT_EQ(consumer.stats().skipped, 3u);
+  ASSERT_TRUE(ok(producer.send(event(EventType::kStreamStart))));
+  publish_frames(producer, 3, 1);
+  const auto next = consumer.take(kPatience);
+  ASSERT_TRUE(ok(next));
+  EXPECT_EQ(next->skipped(), 0u) << "those were counted with the end";
+}
+
+TEST_F(Events, AfterAnEndTheNextProducersStreamIsAnotherOne) {
+  std::optional<Producer> producer(produce());
+  Consumer consumer = join();
+  ConsumerSettings once;
+  once.reconnect = false;
+  Consumer only = join(once);
+  publish_frames(*producer, 0, 2);
+  ASSERT_TRUE(ok(producer->end_of_stream()));
+  take_frames(consumer, 0, 2);
+  take_frames(only, 0, 2);
+  EXPECT_TRUE(fails_with(consumer.take(kForever), Code::kEndOfStream));
+  producer.reset();
+  for (int i = 0; i < 3; ++i) {
+    EXPECT_TRUE(fails_with(consumer.take(kForever), Code::kEndOfStream)) << "nobody is there: it doesn't wait";
+    EXPECT_TRUE(fails_with(only.take(kForever), Code::kEndOfStream));
+  }
+  producer.emplace(produce());
+  send_stream_head(*producer, "next");
+  ASSERT_TRUE(ok(consumer.connect(kPatience)));
+  publish_frames(*producer, 0, 1);
+  EXPECT_EQ(next_items(consumer, 4), "sCg0");
+  EXPECT_TRUE(fails_with(only.take(kForever), Code::kEndOfStream)) << "reconnect is off";
+  EXPECT_TRUE(fails_with(consumer.take(1ms), Code::kTimeout));
+  consumer.close();
+  EXPECT_TRUE(fails_with(consumer.take(kForever), Code::kInvalidArgument, "closed"));
+}
+
+TEST_F(Events, AfterAnEndTakingAgainAndAgainFindsTheNextProducer) {
+  std::optional<Producer> producer(produce());
+  Consumer consumer = join();
+  ASSERT_TRUE(ok(producer->end_of_stream()));
+  EXPECT_TRUE(fails_with(consumer.take(kForever), Code::kEndOfStream));
+  producer.reset();
+  EXPECT_TRUE(fails_with(consumer.take(kForever), Code::kEndOfStream));
+  producer.emplace(produce());
+  std::optional<std::uint64_t> seq;
+  std::thread sending([&] {
+    ASSERT_TRUE(ok(producer->wait_for_consumers(1, kPatience)));
+    publish_frames(*producer, 0, 1);
+  });
+  EXPECT_TRUE(eventually([&] {
+    const auto frame = consumer.take(kPatience);
+    if (frame) seq = frame->seq();
+    return seq.has_value() || (!frame && frame.error().code != Code::kEndOfStream);
+  }));
+  sending.join();
+  EXPECT_EQ(seq, 0u);
+}
+
+TEST_F(Events, StatesOfAStreamEndWithItAndThoseOfTheLaneStay) {
+  Producer producer = produce();
+  for (std::uint32_t number = 0; number < 16; ++number)
+    ASSERT_TRUE(ok(producer.send(event(EventType::kState, std::to_string(number), number))));
+  ASSERT_TRUE(ok(producer.send(event(EventType::kStreamStart, "new"))));
+  Consumer consumer = join();
+  publish_frames(producer, 0, 1);
+  EXPECT_EQ(next_items(consumer, 14), "sSSSSSSSSSSSS0");
 }
 
 TEST_F(Events, LatestSeesTheEndBehindTheLastFrame) {

@@ -141,6 +141,39 @@ TEST_F(HostileConsumer, ADescriptorIsEvicted) {
   expect_evicted("file descriptors");
 }
 
+TEST_F(HostileConsumer, ABrokenRequestIsEvicted) {
+  auto bytes = wire::encode(wire::RequestMessage{}, 0);
+  bytes[wire::kHeaderBytes + 6] = std::byte{7};  // `headers`, after type and number
+  EXPECT_TRUE(ok(raw_->socket().send(bytes)));
+  expect_evicted("REQUEST message: field headers");
+}
+
+TEST_F(HostileConsumer, ARequestThatClaimsMoreTextThanItHasIsEvicted) {
+  auto bytes = wire::encode(wire::RequestMessage{}, 0);
+  std::fill(bytes.end() - 4, bytes.end(), std::byte{0xff});  // the size of `text`
+  EXPECT_TRUE(ok(raw_->socket().send(bytes)));
+  expect_evicted("REQUEST message: field text");
+}
+
+TEST_F(HostileConsumer, AFloodOfGoodRequestsIsEvicted) {
+  const auto bytes = wire::encode(wire::RequestMessage{}, 0);
+  EXPECT_TRUE(eventually([&] {
+    for (int i = 0; i < 1000; ++i) static_cast<void>(raw_->socket().send(bytes));
+    return producer_->num_consumers() == 1;
+  }));
+  expect_evicted("floods");
+  EXPECT_LE(producer_->take_requests().size(), 1u);
+}
+
+TEST_F(HostileConsumer, AFloodOfGoodbyesIsEvicted) {
+  const auto bytes = wire::encode(wire::Leave{}, 0);
+  EXPECT_TRUE(eventually([&] {
+    for (int i = 0; i < 1000; ++i) static_cast<void>(raw_->socket().send(bytes));
+    return producer_->num_consumers() == 1;
+  }));
+  expect_evicted("floods");
+}
+
 TEST_F(HostileConsumer, AProducersMessageIsEvicted) {
   ASSERT_TRUE(ok(raw_->socket().send(wire::encode(wire::RetireSegment{1}, 1))));
   expect_evicted("consumers don't send");
@@ -412,6 +445,27 @@ TEST_F(HostileProducer, AMessageWithAWrongNumberIsNamed) {
   expect_protocol_error("number of a control message", [](transport::ControlSocket& socket) {
     EXPECT_TRUE(ok(socket.send(wire::encode(wire::EventMessage{event(format::EventType::kCustom), 0}, 2))));
   });
+}
+
+TEST_F(HostileProducer, AFlushThatEndsBeforeItBeganIsNamed) {
+  fake_.publish(0, 0, 0, 1, ring::kTagMarker);
+  expect_protocol_error("FLUSH_STOP", [this](transport::ControlSocket& socket) {
+    EXPECT_TRUE(ok(socket.send(wire::encode(wire::FlushStop{fake_.welcome.start}, 1))));
+  });
+}
+
+TEST_F(HostileProducer, APlaceOfAnEndOrAFlushThatCannotBeIsNamed) {
+  for (const std::uint64_t seq : {std::uint64_t{0}, fake_.welcome.start - 1, fake_.welcome.start + 1, wire::kMaxSeq}) {
+    SCOPED_TRACE(seq);
+    fake_.publish(0, 0, 0, 1, ring::kTagMarker);
+    expect_protocol_error("sequence number", [&](transport::ControlSocket& socket) {
+      EXPECT_TRUE(ok(socket.send(wire::encode(wire::EventMessage{event(format::EventType::kEndOfStream), seq}, 1))));
+    });
+    expect_protocol_error("sequence number", [&](transport::ControlSocket& socket) {
+      EXPECT_TRUE(ok(socket.send(wire::encode(wire::FlushStart{}, 0))));
+      EXPECT_TRUE(ok(socket.send(wire::encode(wire::FlushStop{seq}, 1))));
+    });
+  }
 }
 
 TEST_F(HostileProducer, AMessageThatOnlyConsumersSendIsNamed) {

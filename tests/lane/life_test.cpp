@@ -98,6 +98,42 @@ TEST_F(Life, ConsumersAreAnnouncedWithReason) {
   EXPECT_EQ(told, (std::vector<std::string>{"1+", "2+", "2-it closed", "1-it closed"}));
 }
 
+TEST_F(Life, WhoIsThereAlreadyIsAnnouncedAndWhoStaysToTheEndIsToldOf) {
+  Producer producer = produce();
+  Consumer consumer = join();
+  std::vector<std::string> told;  // every call comes before on_consumer() and close() return
+  producer.on_consumer([&](const ConsumerInfo& info, bool joined, std::string_view reason) {
+    told.push_back(std::to_string(info.id) + (joined ? "+" : "-") + std::string(reason));
+  });
+  EXPECT_EQ(told, (std::vector<std::string>{"1+"}));
+  producer.close();
+  EXPECT_EQ(told, (std::vector<std::string>{"1+", "1-the producer closed"}));
+}
+
+TEST_F(Life, AConsumerIsToldOfItsConnection) {
+  std::optional<Producer> producer(produce());
+  Consumer consumer = consume();
+  std::string told;
+  consumer.on_connection([&](bool connected) { told += connected ? '+' : '-'; });
+  const std::array<std::uint8_t, 16> none{};
+  EXPECT_EQ(consumer.producer_id(), none);
+  ASSERT_TRUE(ok(consumer.connect(kPatience)));
+  EXPECT_EQ(told, "+");
+  const auto first = consumer.producer_id();
+  EXPECT_NE(first, none);
+  publish_frames(*producer, 0, 1);  // no event ever
+  producer.reset();
+  take_frames(consumer, 0, 1);
+  EXPECT_TRUE(fails_with(consumer.take(1ms), Code::kTimeout));
+  EXPECT_EQ(told, "+-");
+  EXPECT_EQ(consumer.producer_id(), first);
+  producer.emplace(produce());
+  ASSERT_TRUE(ok(consumer.connect(kPatience)));
+  EXPECT_NE(consumer.producer_id(), first);
+  consumer.close();
+  EXPECT_EQ(told, "+-+-");
+}
+
 TEST_F(Life, WithoutReconnectALeavingProducerIsLostForGood) {
   std::optional<Producer> producer(produce());
   ConsumerSettings settings;

@@ -21,6 +21,29 @@ namespace {
 
 // --- roles
 
+/// Says each item of its stream in one letter or number, and asks for a key unit when it is told to.
+int say_items(Channel& parent, const Arguments&) {
+  Consumer consumer = join();
+  parent.send("connected");
+  for (;;) {
+    auto item = consumer.take_item(kPatience);
+    if (!item) {
+      parent.send(item.error().code == Code::kEndOfStream ? "end" : item.error().text);
+      return 0;
+    }
+    if (const auto* const frame = std::get_if<Frame>(&*item)) {
+      parent.send(is_frame(frame->bytes(), frame->seq()) ? std::to_string(frame->seq()) : "bad");
+      const auto word = parent.receive();  // busy with the frame until then
+      if (word == "ask" && !consumer.send_upstream({})) return 1;
+      continue;
+    }
+    const auto type = std::get<format::Event>(*item).type;
+    if (type == format::EventType::kFlushStart) parent.send("start");
+    if (type == format::EventType::kFlushStop) parent.send("stop");
+  }
+}
+const RoleOf say_items_role("say_items", say_items);
+
 /// What a taker reports when its stream has ended.
 struct Report {
   std::uint64_t taken = 0, skipped = 0, copied = 0;
@@ -363,6 +386,56 @@ TEST_F(Processes, AForkedChildDoesNotHideTheProducersDeath) {
   EXPECT_EQ(kill(grandchild, 0), 0) << "it still keeps the socket open";
   Producer next = produce();  // nor does it keep the lane
   kill_and_reap(grandchild);
+}
+
+TEST_F(Processes, AFlushAndARequestCross) {
+  Producer producer = produce();
+  Child child("say_items");
+  ASSERT_EQ(child.receive(), "connected");
+  publish_frames(producer, 0, 5);
+  ASSERT_EQ(child.receive(), "0");
+  producer.flush_start();
+  publish_frames(producer, 5, 1);
+  ASSERT_TRUE(ok(producer.flush_stop()));
+  publish_frames(producer, 6, 1);
+  child.channel().send("ask");
+  EXPECT_EQ(child.receive(), "start");
+  EXPECT_EQ(child.receive(), "stop");
+  EXPECT_EQ(child.receive(), "6");
+  std::vector<ConsumerRequest> asked;
+  ASSERT_TRUE(eventually([&] {
+    asked = producer.take_requests();
+    return !asked.empty();
+  }));
+  EXPECT_EQ(asked[0].request, format::Request{});
+  ASSERT_TRUE(ok(producer.end_of_stream()));
+  child.channel().send("go on");
+  EXPECT_EQ(child.receive(), "end");
+  EXPECT_EQ(child.wait(), 0);
+}
+
+TEST_F(Processes, AFlushEndsForWhoStoodStill) {
+  ProducerSettings settings;
+  settings.full_timeout = kForever;
+  settings.stall_timeout = kForever;
+  Producer producer = produce(settings);
+  Child child("say_items");
+  ASSERT_EQ(child.receive(), "connected");
+  publish_frames(producer, 0, 8);
+  ASSERT_EQ(child.receive(), "0");
+  child.stop();
+  for (std::uint64_t round = 1; round < 20; ++round) {
+    ASSERT_TRUE(ok(producer.flush_stop()));  // waits for nobody
+    publish_frames(producer, 8 * round, 8);
+  }
+  child.go_on();
+  child.channel().send("go on");
+  EXPECT_EQ(child.receive(), "start");
+  std::string last;
+  do {  // several flushes may be one, and no frame but the last ones comes
+    last = child.receive();
+  } while (last == "stop" || last == "start");
+  EXPECT_EQ(last, "152");
 }
 
 TEST_F(Processes, ASecondProducerIsToldWhoHasTheLane) {

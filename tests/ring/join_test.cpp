@@ -20,6 +20,27 @@ std::vector<std::uint64_t> numbers(std::uint64_t first, std::uint64_t count) {
   return all;
 }
 
+TEST(Join, AnEndWhoseMarkerIsGoneIsStillTold) {
+  Lane lane({.sizes = {.burst = 4, .history = 2}});
+  const auto join = [&] {
+    Writer::Joined seen;
+    EXPECT_TRUE(lane.writer->add_consumer({}, [&](const Writer::Joined& joined) { seen = joined; }));
+    lane.writer->remove_consumer(seen.id);
+    return seen;
+  };
+  ASSERT_TRUE(lane.send(2));
+  EXPECT_FALSE(join().ended);
+  lane.send_event(1, Writer::MarkerKind::kEnd);
+  const Writer::Joined at_the_end = join();
+  EXPECT_FALSE(at_the_end.ended) << "it takes the marker itself";
+  for (std::uint32_t i = 0; i < 2 * lane.writer->entry_count(); ++i) lane.send_event(2);
+  const Writer::Joined late = join();
+  EXPECT_TRUE(late.ended);
+  EXPECT_GT(late.start, at_the_end.start);
+  lane.send_event(3, Writer::MarkerKind::kBarrier);
+  EXPECT_FALSE(join().ended) << "another stream";
+}
+
 class History : public ::testing::TestWithParam<std::uint32_t> {};
 INSTANTIATE_TEST_SUITE_P(Depths, History, ::testing::Values(0, 1, 5, 100));
 

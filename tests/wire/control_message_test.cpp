@@ -89,9 +89,9 @@ TEST(ControlMessage, EveryMessageSurvivesTheWire) {
 }
 
 TEST(ControlMessage, TheBytesAreTheSameOnEveryMachine) {
-  const Bytes expected = bytes_of({0x46, 0x4c, 0x4d, 0x31, 8, 0, 0, 0,    0x0d, 0x0c, 0x0b, 0x0a, 4,    3, 2, 1, 9,
-                                   0,    0,    0,    0,    0, 0, 0, 0x66, 0x55, 0x44, 0x33, 0x22, 0x11, 0, 0, 1});
-  EXPECT_EQ(encode(FlushStop{0x112233445566, true}, 0x010203040a0b0c0d), expected);
+  const Bytes expected = bytes_of({0x46, 0x4c, 0x4d, 0x31, 8, 0, 0, 0, 0x0d, 0x0c, 0x0b, 0x0a, 4,    3,    2, 1,
+                                   8,    0,    0,    0,    0, 0, 0, 0, 0x66, 0x55, 0x44, 0x33, 0x22, 0x11, 0, 0});
+  EXPECT_EQ(encode(FlushStop{0x112233445566}, 0x010203040a0b0c0d), expected);
 
   const Bytes hello = encode(small_hello(), 0);
   const Bytes payload(hello.begin() + kHeaderBytes, hello.end());
@@ -179,7 +179,7 @@ TEST(ControlMessage, TheErrorNamesTheField) {
   flag[kHeaderBytes] = std::byte{2};
   EXPECT_TRUE(has(error_of(flag), "DEMOTED message: field demoted: 2 is neither 0 nor 1"));
 
-  EXPECT_TRUE(has(error_of(encode(FlushStop{kMaxSeq + 1, true}, 0)), "FLUSH_STOP message: field first_seq: "));
+  EXPECT_TRUE(has(error_of(encode(FlushStop{kMaxSeq + 1}, 0)), "FLUSH_STOP message: field first_seq: "));
 
   Welcome welcome;
   welcome.sticky = {caps_event(), caps_event()};
@@ -187,7 +187,7 @@ TEST(ControlMessage, TheErrorNamesTheField) {
   EXPECT_TRUE(has(error_of(encode(welcome, 0)), "WELCOME message: field sticky[1].segment.rate: "));
 
   welcome.sticky.assign(kMaxStickyEvents + 1, caps_event());
-  EXPECT_TRUE(has(error_of(encode(welcome, 0)), "WELCOME message: field sticky: 8 elements are more than 7"));
+  EXPECT_TRUE(has(error_of(encode(welcome, 0)), "WELCOME message: field sticky: 23 elements are more than 22"));
 
   Hello reversed = small_hello();
   reversed.version_min = 3;
@@ -268,13 +268,37 @@ TEST(ControlMessage, AnEventThatReceiversWouldRefuseIsFoundBeforeItIsSent) {
   EXPECT_TRUE(decode(encode(EventMessage{large, 1}, 1)).has_value());
   large.text += 'x';
   EXPECT_EQ(check_event(large).error().code, Code::kTooLarge);
+
+  format::Event flush;
+  flush.type = format::EventType::kFlushStop;  // has messages of its own
+  EXPECT_EQ(check_event(flush).error().code, Code::kInvalidArgument);
+}
+
+TEST(ControlMessage, RequestsThatCannotBeAreRefusedByBothSides) {
+  format::Request request;
+  request.proportion = -0.5;
+  EXPECT_EQ(check_request(request).error().code, Code::kInvalidArgument);
+  EXPECT_TRUE(has(error_of(encode(RequestMessage{request}, 0)), "REQUEST message: field proportion"));
+  request = {};
+  request.type = format::RequestType{9};
+  EXPECT_TRUE(has(check_request(request).error().text, "type"));
+  request = {};
+  request.text.assign(format::kMaxRequestText, 'x');
+  EXPECT_TRUE(check_request(request).has_value());
+  request.text += 'x';
+  EXPECT_EQ(check_request(request).error().code, Code::kTooLarge);
+  EXPECT_TRUE(has(error_of(encode(RequestMessage{request}, 0)), "REQUEST message: field text"));
 }
 
 TEST(ControlMessage, TheLargestWelcomeStillFits) {
   Welcome welcome;
   welcome.segments.resize(kMaxSegments);
   welcome.sticky.assign(kMaxStickyEvents, caps_event());
-  for (format::Event& event : welcome.sticky) event.text.assign(kMaxTextBytes, 't');
+  for (std::size_t i = 0; i < welcome.sticky.size(); ++i) {
+    const bool state = i < format::kMaxStates;
+    if (state) welcome.sticky[i].type = format::EventType::kState;
+    welcome.sticky[i].text.assign(state ? kMaxStateBytes : kMaxTextBytes, 't');
+  }
   const Bytes bytes = encode(welcome, 0);
   EXPECT_LE(bytes.size(), kMaxMessageBytes);
   const auto decoded = decode(bytes);

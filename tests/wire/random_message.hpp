@@ -124,12 +124,23 @@ class RandomMessages {
   AddSegment fill(AddSegment) { return {segment()}; }
   RetireSegment fill(RetireSegment) { return {word()}; }
   FlushStart fill(FlushStart) { return {}; }
-  FlushStop fill(FlushStop) { return {edge(kMaxSeq), coin()}; }
+  FlushStop fill(FlushStop) { return {edge(kMaxSeq)}; }
   Demoted fill(Demoted) { return {coin()}; }
   Latency fill(Latency) { return {coin(), number(), number()}; }
   StatsRequest fill(StatsRequest) { return {}; }
   Stats fill(Stats) { return {any_text()}; }
   Leave fill(Leave) { return {}; }
+  RequestMessage fill(RequestMessage) {
+    format::Request made;
+    made.type = static_cast<format::RequestType>(1 + below(3));
+    made.number = word();
+    made.headers = coin();
+    made.time = number();
+    made.proportion = std::fabs(rate());
+    made.jitter_ns = static_cast<std::int64_t>(number());
+    made.text = any_text();
+    return {made};
+  }
 
   std::mt19937_64 random_;
 };

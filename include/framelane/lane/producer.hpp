@@ -74,10 +74,17 @@ enum class Wake {
   kLater,  ///< no system call at all; call wake_consumers() soon, from any thread
 };
 
+/// What a consumer asks of the producer.
+struct ConsumerRequest {
+  std::uint32_t consumer = 0;  ///< ConsumerInfo::id
+  format::Request request;
+};
+
 /// Sending end of a lane.
 ///
-/// Threads:   publish(), send() and end_of_stream() from one thread at a time; loans may be taken, filled and discarded
-///            on any thread; interrupt(), resume(), stats() and wake_consumers() from any thread.
+/// Threads:   publish(), send(), end_of_stream() and flush_stop() from one thread at a time; loans may be taken, filled
+///            and discarded on any thread; interrupt(), resume(), flush_start(), take_requests(), stats() and
+///            wake_consumers() from any thread.
 /// Processes: not inherited by fork: in a child only destroying the Producer is allowed, and Loans must not be touched.
 /// Real time: loan and publish make no allocation and no system call while the consumers keep up and are awake.
 ///            try_loan() and publish(..., Wake::kLater) with leaky other than kNo never wait.
@@ -144,6 +151,23 @@ class Producer {
   /// Errors: as send().
   [[nodiscard]] Result<void> end_of_stream();
 
+  /// Begins a flush: consumers drop every frame that they haven't taken, also those still to be published, and all
+  /// events but the sticky ones; a waiting take_item() returns kFlushStart at once. Until flush_stop() every wait of
+  /// this Producer returns kInterrupted. Never waits; again has no effect.
+  void flush_start() noexcept;
+  /// Ends the flush (begins one first, if none is under way): the frames that nobody took are gone, take_item() returns
+  /// kFlushStop, and frames count again. Late joiners and `history` never reach back past it. Doesn't wait for
+  /// consumers. Errors: kInvalidArgument (closed), kInterrupted, kNoMemory, kSystem.
+  [[nodiscard]] Result<void> flush_stop();
+
+  /// What consumers asked for since the last call, in order for each of them. All wishes of one consumer for a key unit
+  /// become one, of reports on quality the last counts, of others the first 16. Never waits.
+  [[nodiscard]] std::vector<ConsumerRequest> take_requests();
+  /// Called on the monitor's thread when take_requests() has something to give; not again before it was called. Must
+  /// not wait.
+  using RequestCallback = std::function<void()>;
+  void on_request(RequestCallback callback);
+
   /// Waits until at least `count` consumers are connected. Errors: kTimeout, kInterrupted.
   [[nodiscard]] Result<void> wait_for_consumers(std::uint32_t count, std::chrono::nanoseconds timeout);
   /// Waits until every gating consumer took everything published. Errors: kTimeout, kInterrupted.
@@ -161,7 +185,8 @@ class Producer {
   /// Canonical descriptor of the lane, e.g. "lane.shm:///run/user/1000/framelane/cam0".
   [[nodiscard]] const std::string& descriptor() const noexcept;
 
-  /// Called on the monitor's thread when a consumer came (joined) or went (with the reason); must not wait.
+  /// Called on the monitor's thread when a consumer came (joined) or went (with the reason; also when the Producer
+  /// closes); must not wait. Of consumers that are there already it is told before on_consumer() returns.
   using ConsumerCallback = std::function<void(const ConsumerInfo& info, bool joined, std::string_view reason)>;
   void on_consumer(ConsumerCallback callback);
 
