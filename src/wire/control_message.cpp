@@ -151,6 +151,23 @@ void visit_fields(Archive& archive, T& message) {
   visit_fields(archive, message.request);
 }
 
+template <class Archive, Either<FrameMessage> T>
+void visit_fields(Archive& archive, T& frame) {
+  archive.number("index", frame.index);
+  archive.difference("publish_ns", frame.publish_ns);
+  archive.number("pts", frame.info.pts);
+  archive.number("dts", frame.info.dts);
+  archive.number("duration", frame.info.duration);
+  archive.number("offset", frame.info.offset);
+  archive.number("offset_end", frame.info.offset_end);
+  archive.number("flags", frame.info.flags);
+  archive.number("type_id", frame.info.type_id);
+  archive.difference("due_ns", frame.info.due_ns);
+  archive.difference("capture_ns", frame.info.capture_ns);
+  archive.number("side_size", frame.side_size, kMaxSideBytes);
+  archive.number("payload_size", frame.payload_size, kMaxFrameBytes);
+}
+
 namespace {
 
 struct RawHeader {
@@ -162,6 +179,7 @@ struct RawHeader {
   std::uint32_t reserved = 0;
 };
 constexpr std::size_t kFlagsOffset = 6;
+constexpr std::size_t kPayloadSizeOffset = 16;
 
 template <class Archive, Either<RawHeader> T>
 void visit_fields(Archive& archive, T& header) {
@@ -234,7 +252,7 @@ Result<void> check_fields(const std::string& what, const T& thing) {
 std::string_view to_string(MessageType type) noexcept {
   static constexpr std::string_view kNames[] = {
       "unknown",    "HELLO",   "WELCOME", "REJECT",        "EVENT", "ADD_SEGMENT", "RETIRE_SEGMENT", "FLUSH_START",
-      "FLUSH_STOP", "DEMOTED", "LATENCY", "STATS_REQUEST", "STATS", "LEAVE",       "REQUEST"};
+      "FLUSH_STOP", "DEMOTED", "LATENCY", "STATS_REQUEST", "STATS", "LEAVE",       "REQUEST",        "FRAME"};
   const auto index = static_cast<std::size_t>(type);
   return index < std::size(kNames) ? kNames[index] : kNames[0];
 }
@@ -263,19 +281,22 @@ Result<void> check_request(const format::Request& request) {
 }
 
 std::vector<std::byte> encode(const Message& message, std::uint64_t number) {
+  std::vector<std::byte> bytes;
+  encode_into(bytes, message, number);
+  return bytes;
+}
+
+void encode_into(std::vector<std::byte>& out, const Message& message, std::uint64_t number) {
+  out.clear();
+  Encoder encoder(out);
   RawHeader header;
   header.type = static_cast<std::uint16_t>(type_of(message));
   header.number = number;
-  std::vector<std::byte> payload;
-  Encoder payload_encoder(payload);
-  std::visit([&](const auto& m) { visit_fields(payload_encoder, m); }, message);
-  header.payload_size = static_cast<std::uint32_t>(payload.size());
-  std::vector<std::byte> bytes;
-  bytes.reserve(kHeaderBytes + payload.size());
-  Encoder header_encoder(bytes);
-  visit_fields(header_encoder, std::as_const(header));
-  bytes.insert(bytes.end(), payload.begin(), payload.end());
-  return bytes;
+  visit_fields(encoder, std::as_const(header));
+  std::visit([&](const auto& m) { visit_fields(encoder, m); }, message);
+  const auto payload_size = static_cast<std::uint32_t>(out.size() - kHeaderBytes);
+  for (std::size_t i = 0; i < sizeof payload_size; ++i)
+    out[kPayloadSizeOffset + i] = static_cast<std::byte>(payload_size >> (8 * i) & 0xff);
 }
 
 Result<Header> decode_header(std::span<const std::byte> bytes) {

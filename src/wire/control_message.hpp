@@ -47,6 +47,9 @@ static_assert(6 * (kMaxTextBytes + 4096) + format::kMaxStates * (kMaxStateBytes 
               "a WELCOME must always fit");
 /// Descriptors of one message: ring, page, segments, and the memfd of a large payload.
 inline constexpr std::size_t kMaxFds = 2 + kMaxSegments + 1;
+/// Of one frame on a stream: payload, and what goes with it beside its FrameInfo.
+inline constexpr std::uint64_t kMaxFrameBytes = std::uint64_t{1} << 30;
+inline constexpr std::uint32_t kMaxSideBytes = std::uint32_t{64} << 10;
 /// Sequence numbers have 48 bits.
 inline constexpr std::uint64_t kMaxSeq = (std::uint64_t{1} << 48) - 1;
 
@@ -65,6 +68,7 @@ enum class MessageType : std::uint16_t {
   kStats = 12,
   kLeave = 13,
   kRequest = 14,
+  kFrame = 15,
 };
 
 /// "WELCOME" and so on; "unknown" for a number that names no message.
@@ -270,8 +274,21 @@ struct RequestMessage {
   friend bool operator==(const RequestMessage&, const RequestMessage&) = default;
 };
 
+/// A frame, on a stream only. `side_size` bytes of side data and `payload_size` bytes of payload follow the message.
+struct FrameMessage {
+  static constexpr MessageType kType = MessageType::kFrame;
+
+  std::uint64_t index = 0;      ///< frames before it in the lane's life, lost ones included
+  std::int64_t publish_ns = 0;  ///< CLOCK_MONOTONIC of the producer; 0 = not stamped
+  format::FrameInfo info;
+  std::uint32_t side_size = 0;     ///< bytes, at most kMaxSideBytes
+  std::uint64_t payload_size = 0;  ///< bytes, at most kMaxFrameBytes
+
+  friend bool operator==(const FrameMessage&, const FrameMessage&) = default;
+};
+
 using Message = std::variant<Hello, Welcome, Reject, EventMessage, AddSegment, RetireSegment, FlushStart, FlushStop,
-                             Demoted, Latency, StatsRequest, Stats, Leave, RequestMessage>;
+                             Demoted, Latency, StatsRequest, Stats, Leave, RequestMessage, FrameMessage>;
 
 [[nodiscard]] MessageType type_of(const Message& message) noexcept;
 
@@ -288,6 +305,9 @@ using Message = std::variant<Hello, Welcome, Reject, EventMessage, AddSegment, R
 /// memfd). `number` is the place among the numbered messages; 0 = unnumbered. Texts and lists must be within the limits
 /// above (the caller checks, only names and sentences are cut).
 [[nodiscard]] std::vector<std::byte> encode(const Message& message, std::uint64_t number);
+
+/// The same into a buffer that is used again, so that a stream of frames allocates nothing. Replaces what is in `out`.
+void encode_into(std::vector<std::byte>& out, const Message& message, std::uint64_t number);
 
 struct Decoded {
   std::uint64_t number = 0;

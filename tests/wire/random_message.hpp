@@ -142,6 +142,23 @@ class RandomMessages {
     return {made};
   }
 
+  FrameMessage fill(FrameMessage made) {
+    made.index = number();
+    made.publish_ns = static_cast<std::int64_t>(number());
+    made.info.pts = number();
+    made.info.dts = number();
+    made.info.duration = number();
+    made.info.offset = number();
+    made.info.offset_end = number();
+    made.info.flags = word();
+    made.info.type_id = word();
+    made.info.due_ns = static_cast<std::int64_t>(number());
+    made.info.capture_ns = static_cast<std::int64_t>(number());
+    made.side_size = static_cast<std::uint32_t>(edge(kMaxSideBytes));
+    made.payload_size = edge(kMaxFrameBytes);
+    return made;
+  }
+
   std::mt19937_64 random_;
 };
 

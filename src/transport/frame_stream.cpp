@@ -1,0 +1,192 @@
+// SPDX-License-Identifier: MIT
+#include "transport/frame_stream.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+#include <utility>
+
+#include <poll.h>
+
+namespace framelane::transport {
+namespace {
+
+constexpr std::size_t kReadAhead = std::size_t{16} << 10;
+
+iovec buffer_of(std::span<const std::byte> bytes) noexcept {
+  return {const_cast<std::byte*>(bytes.data()), bytes.size()};
+}
+
+}  // namespace
+
+// --- sending
+
+Result<void> StreamSender::send(const wire::Message& message, std::uint64_t number, std::int64_t deadline_ns) {
+  wire::encode_into(header_, message, number);
+  std::array<iovec, 1> buffers{buffer_of(header_)};
+  return send_all(buffers, deadline_ns);
+}
+
+Result<void> StreamSender::send_frame(wire::FrameMessage frame, std::span<const std::byte> side_data,
+                                      std::span<const std::byte> payload, std::int64_t deadline_ns) {
+  frame.side_size = static_cast<std::uint32_t>(side_data.size());
+  frame.payload_size = payload.size();
+  wire::encode_into(header_, frame, 0);
+  std::array<iovec, 3> buffers{buffer_of(header_), buffer_of(side_data), buffer_of(payload)};
+  return send_all(buffers, deadline_ns);
+}
+
+Result<void> StreamSender::send_all(std::span<iovec> buffers, std::int64_t deadline_ns) {
+  between_ = true;
+  while (true) {
+    while (!buffers.empty() && buffers.front().iov_len == 0) buffers = buffers.subspan(1);
+    if (buffers.empty()) break;
+    auto sent = stream_.send(buffers);
+    if (!sent) return tl::unexpected(std::move(sent.error()));
+    if (*sent == 0) {
+      if (auto room = wait_for(stream_.fd(), POLLOUT, interrupt_fd_, deadline_ns); !room) return room;
+      continue;
+    }
+    between_ = false;
+    for (iovec& buffer : buffers) {
+      const std::size_t done = std::min(*sent, buffer.iov_len);
+      buffer.iov_base = static_cast<std::byte*>(buffer.iov_base) + done;
+      buffer.iov_len -= done;
+      *sent -= done;
+    }
+  }
+  between_ = true;
+  return {};
+}
+
+// --- receiving
+
+StreamReceiver::StreamReceiver(ByteStream& stream, FrameReceiver& frames, std::uint64_t max_frame_size)
+    : stream_(stream),
+      frames_(frames),
+      max_frame_size_(std::min(max_frame_size, wire::kMaxFrameBytes)),
+      buffer_(kReadAhead) {}
+
+Result<std::optional<wire::Decoded>> StreamReceiver::receive() {
+  while (true) {
+    auto moved = step();
+    if (!moved) return tl::unexpected(std::move(moved.error()));
+    if (!*moved) return std::optional<wire::Decoded>();
+    if (part_ == Part::kHeader) return std::optional(std::move(decoded_));
+  }
+}
+
+Result<wire::Decoded> StreamReceiver::receive_until(std::int64_t deadline_ns, int interrupt_fd) {
+  while (true) {
+    auto received = receive();
+    if (!received) return tl::unexpected(std::move(received.error()));
+    if (*received) return std::move(**received);
+    if (auto more = wait_for(stream_.fd(), POLLIN, interrupt_fd, deadline_ns); !more)
+      return tl::unexpected(std::move(more.error()));
+  }
+}
+
+/// One part of a message. False: its bytes aren't all there yet. Back at kHeader, the message is complete.
+Result<bool> StreamReceiver::step() {
+  switch (part_) {
+    case Part::kHeader:
+      return take_header();
+    case Part::kBody:
+      return take_body();
+    case Part::kFrame:
+      break;
+  }
+  return take_frame();
+}
+
+Result<bool> StreamReceiver::take_header() {
+  while (end_ - begin_ < wire::kHeaderBytes) {
+    auto more = fill({}, {});
+    if (!more || !*more) return more;
+  }
+  const auto bytes = buffered().first(wire::kHeaderBytes);
+  const auto header = wire::decode_header(bytes);
+  if (!header) return tl::unexpected(header.error());
+  if (header->flags != 0) return fail(Code::kProtocol, "the peer sent a broken message header: field flags");
+  body_size_ = header->payload_size;
+  message_.assign(bytes.begin(), bytes.end());
+  begin_ += wire::kHeaderBytes;
+  part_ = Part::kBody;
+  return true;
+}
+
+Result<bool> StreamReceiver::take_body() {
+  const std::size_t whole = wire::kHeaderBytes + body_size_;
+  while (message_.size() < whole) {
+    // Memory only for what is there: a peer's number may be anything.
+    const auto there = buffered().first(std::min(whole - message_.size(), end_ - begin_));
+    message_.insert(message_.end(), there.begin(), there.end());
+    begin_ += there.size();
+    if (message_.size() == whole) break;
+    auto more = fill({}, {});
+    if (!more || !*more) return more;
+  }
+  auto decoded = wire::decode(message_);
+  if (!decoded) return tl::unexpected(std::move(decoded.error()));
+  decoded_ = std::move(*decoded);
+  part_ = Part::kHeader;
+  const auto* const frame = std::get_if<wire::FrameMessage>(&decoded_.message);
+  if (frame == nullptr) return true;
+  if (frame->payload_size > max_frame_size_) {
+    return fail(Code::kTooLarge, "a frame of " + std::to_string(frame->payload_size) +
+                                     " bytes is larger than max-frame-size (" + std::to_string(max_frame_size_) +
+                                     "); raise it");
+  }
+  auto room = frames_.room_for(*frame);
+  if (!room) return tl::unexpected(std::move(room.error()));
+  room_ = *room;
+  part_ = Part::kFrame;
+  return true;
+}
+
+Result<bool> StreamReceiver::take_frame() {
+  while (true) {
+    room_.side_data = room_.side_data.subspan(move_buffered(room_.side_data));
+    if (room_.side_data.empty()) room_.payload = room_.payload.subspan(move_buffered(room_.payload));
+    if (room_.side_data.empty() && room_.payload.empty()) break;
+    // Straight to where they belong; what comes after them, into the buffer.
+    auto more = fill(room_.side_data, room_.payload);
+    if (!more || !*more) return more;
+  }
+  part_ = Part::kHeader;
+  return true;
+}
+
+std::size_t StreamReceiver::move_buffered(std::span<std::byte> to) noexcept {
+  const std::size_t size = std::min(to.size(), end_ - begin_);
+  if (size != 0) std::memcpy(to.data(), buffer_.data() + begin_, size);
+  begin_ += size;
+  return size;
+}
+
+/// Receives into the frame's room, `first` before `second`, and then into the buffer. False: nothing is there.
+Result<bool> StreamReceiver::fill(std::span<std::byte> first, std::span<std::byte> second) {
+  if (begin_ != 0) {
+    std::memmove(buffer_.data(), buffer_.data() + begin_, end_ - begin_);
+    end_ -= begin_;
+    begin_ = 0;
+  }
+  const std::array<iovec, 3> buffers{buffer_of(first), buffer_of(second), buffer_of(std::span(buffer_).subspan(end_))};
+  auto received = stream_.receive(buffers);
+  if (!received) {
+    const bool amid = part_ != Part::kHeader || end_ != 0;
+    if (received.error().code == Code::kPeerLost && amid)
+      return fail(Code::kPeerLost, "the process at the other end of the lane broke off in the middle of a message");
+    return tl::unexpected(std::move(received.error()));
+  }
+  std::size_t left = *received;
+  const std::size_t in_first = std::min(left, first.size());
+  const std::size_t in_second = std::min(left - in_first, second.size());
+  if (in_first != 0) room_.side_data = room_.side_data.subspan(in_first);
+  if (in_second != 0) room_.payload = room_.payload.subspan(in_second);
+  left -= in_first + in_second;
+  end_ += left;
+  return *received != 0;
+}
+
+}  // namespace framelane::transport
