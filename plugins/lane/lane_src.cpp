@@ -161,6 +161,7 @@ GstFlowReturn LaneSrc::create(guint64, guint, GstBuffer**) {
     if (outcome.error) (outcome.warn_only ? post_warning : post_error)(gst_element(), *outcome.error, "lane " + lane());
     // After an error of ours the flow is EOS: for any other one the base class would post a second error. It sends the
     // same EOS downstream.
+    if (outcome.flow == GST_FLOW_EOS) session_->end_flushes();
     if (outcome.flow != GST_FLOW_OK) return outcome.flow;
   }
 }
@@ -168,10 +169,12 @@ GstFlowReturn LaneSrc::create(guint64, guint, GstBuffer**) {
 // The base class begins a stream of its own before the lane's is known, and ends it. The lane's own events are the ones
 // that count.
 bool LaneSrc::let_through(GstEvent* event) {
+  // Others may come from other threads (a flush-start), and session_ is the streaming thread's.
+  if (GST_EVENT_TYPE(event) != GST_EVENT_STREAM_START && GST_EVENT_TYPE(event) != GST_EVENT_EOS) return true;
   SrcSession* const session = session_.get();
   if (session == nullptr || session->pushing()) return true;
   if (GST_EVENT_TYPE(event) == GST_EVENT_STREAM_START) return false;
-  if (GST_EVENT_TYPE(event) == GST_EVENT_EOS) session->ensure_stream_start();
+  session->ensure_stream_start();
   return true;
 }
 

@@ -29,7 +29,13 @@ void SrcSession::begin_flush() {
 void SrcSession::flush_early() {
   const std::lock_guard lock(flush_mutex_);
   // The streaming thread may have been through the whole flush already.
-  if (consumer_.flushing()) begin_flush();
+  if (!over_ && consumer_.flushing()) begin_flush();
+}
+
+void SrcSession::end_flushes() {
+  const std::lock_guard lock(flush_mutex_);
+  over_ = true;
+  if (flushing_.exchange(false, std::memory_order_release)) gst_pad_push_event(pad_, gst_event_new_flush_stop(FALSE));
 }
 
 SrcSession::Outcome SrcSession::on_flush_stop() {

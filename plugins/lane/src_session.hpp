@@ -62,6 +62,8 @@ class SrcSession {
 
   /// Begins a flush that the streaming thread can't, since it is busy downstream. On a thread that may push events.
   void flush_early();
+  /// The stream is over: ends a flush that nobody would end any more, and begins no other.
+  void end_flushes();
   /// Sends an event of downstream's to the producer. False: this one doesn't cross.
   [[nodiscard]] bool ask(GstEvent* event);
 
@@ -133,6 +135,7 @@ class SrcSession {
   // Two threads may say that a flush begins, one says that it ends; whoever has the lock has pushed it when it goes.
   std::mutex flush_mutex_;
   std::atomic<bool> flushing_{false};  // changed under flush_mutex_
+  bool over_ = false;                  // flush_mutex_; the streaming thread takes nothing more
   std::vector<EventPtr> flushed_;      // the streaming thread's: sticky events that met a flushing pad
 
   mutable std::mutex mutex_;

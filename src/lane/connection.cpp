@@ -82,6 +82,13 @@ Connection::Connection(transport::ControlSocket socket, const wire::Welcome& wel
       applied_(welcome.last_number),
       events_(welcome.sticky.begin(), welcome.sticky.end()) {}
 
+void Connection::drop() noexcept {
+  // Held Frames keep the connection, but the application is told of nothing any more.
+  if (const auto monitor = transport::Monitor::instance(); monitor && on_flush_)
+    (*monitor)->call([this] { on_flush_ = nullptr; });
+  if (reader_->leave()) delete this;
+}
+
 // --- the monitor's side
 
 Result<void> Connection::watch() {
@@ -149,7 +156,7 @@ void Connection::on_message(transport::Received received) {
   if (std::holds_alternative<wire::FlushStart>(decoded->message)) {
     flushes_begun_.fetch_add(1, std::memory_order_seq_cst);
     wake();
-    if (on_flush_) on_flush_();
+    if (const auto callback = on_flush_) callback();  // a copy: it may drop() us
     return;
   }
   if (decoded->number == 0) return;  // LATENCY, STATS and what later versions add; LEAVE is followed by the hang-up

@@ -44,9 +44,7 @@ class Connection final : public ring::ControlIn {
                                                   std::vector<base::UniqueFd> fds, const ConnectionSettings& settings);
 
   /// The Consumer is done with it: from now on only held Frames keep it.
-  void drop() noexcept {
-    if (reader_->leave()) delete this;
-  }
+  void drop() noexcept;
   /// Gives a Frame's slot back. Any thread.
   void release(std::uint16_t slot) noexcept {
     if (reader_->release(slot)) delete this;
@@ -148,8 +146,9 @@ class Connection final : public ring::ControlIn {
   std::uint32_t inbox_seen_ = 0;     // inbox_word_ when that message was looked for
   std::int64_t missing_since_ = 0;   // since when it is looked for; 0 = it isn't
 
-  // FLUSH_STARTs that came. SYNC FLUSH: the monitor adds one and then wakes; the taking thread looks at it again after
-  // it announced its sleep. Its own atomic, and not a message in the inbox: it has to overtake those.
+  // FLUSH_STARTs that came. SYNC FLUSH: the monitor adds one and then wakes; the taking thread reads the wake word
+  // before it looks, so a wake after that look changes the word and the futex doesn't sleep. Its own atomic, and not a
+  // message in the inbox: it has to overtake those.
   std::atomic<std::uint32_t> flushes_begun_{0};
   std::atomic<std::uint32_t> flushes_told_{0};  // the taking thread's: FLUSH_STOPs that its caller knows of
   std::atomic<bool> lost_{false};

@@ -176,10 +176,11 @@ Result<bool> ConsumerCore::poll_connection(std::int64_t deadline_ns) {
     // Before the poll: what a producer published before it died is still taken.
     const bool lost = connection_->lost();
     auto step = connection_->poll(stash_);
+    if (!step && flush_news()) return true;  // the error comes again
     if (!step) return after_error(step.error());
     if (*step != Connection::Step::kNothing || !connection_->events().empty()) return true;
+    if (interrupted() || flush_news()) return true;  // before the loss: a flush that is told must also be ended
     if (lost) return connection_over(std::nullopt);
-    if (interrupted() || flush_news()) return true;
     if (deadline_ns == 0 || (deadline_ns != base::kForever && base::monotonic_ns() >= deadline_ns)) return false;
     connection_->wait([this] { return interrupted() || flush_news(); }, deadline_ns);
   }

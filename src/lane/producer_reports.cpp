@@ -51,6 +51,7 @@ void ProducerCore::on_request_message(const PeerPtr& peer, format::Request reque
   Producer::RequestCallback callback;
   {
     const std::lock_guard lock(peers_mutex_);
+    if (closed_) return;
     peer->requests.push(std::move(request));
     if (std::exchange(requests_told_, true)) return;
     callback = request_callback_;

@@ -4,8 +4,6 @@
 #include <algorithm>
 #include <cstdint>
 
-#include "base/clock.hpp"
-
 namespace framelane::ring {
 
 /// Learns the beat of a paced stream from when its frames were published, so that a consumer can be awake at the moment

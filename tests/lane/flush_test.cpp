@@ -76,6 +76,34 @@ TEST_F(Flush, KeepsTheStickyEventsThatWereNotTaken) {
   EXPECT_EQ(consumer.caps(), "caps");
 }
 
+TEST_F(Flush, IsEndedAlsoWhenItsProducerGoesAtOnce) {
+  for (int round = 0; round < 20; ++round) {
+    std::optional<Producer> producer = produce();
+    Consumer consumer = join();
+    publish_frames(*producer, 0, 2);
+    producer->flush_start();
+    producer.reset();
+    std::this_thread::sleep_for(std::chrono::milliseconds(round % 4));
+    EXPECT_EQ(items(consumer, 2), "<>");
+  }
+}
+
+TEST_F(Flush, TellsNobodyAfterTheClose) {
+  std::atomic<int> told{0};
+  Producer producer = produce();
+  Consumer consumer = consume();
+  consumer.on_flush([&] { ++told; });
+  ASSERT_TRUE(ok(consumer.connect(kPatience)));
+  publish_frames(producer, 0, 1);
+  const auto held = consumer.take(kPatience);
+  ASSERT_TRUE(ok(held));
+  consumer.close();
+  producer.flush_start();
+  ASSERT_TRUE(ok(producer.flush_stop()));
+  std::this_thread::sleep_for(20ms);
+  EXPECT_EQ(told, 0);
+}
+
 TEST_F(Flush, EndsAWaitingTakeAtOnce) {
   Producer producer = produce();
   Consumer consumer = join();

@@ -52,10 +52,10 @@ class Consumer {
 
   /// Waits for the next frame and lends it, read-only, until the Frame is destroyed. Events on the way are skipped
   /// (caps() always knows the last).
-  /// Errors: kTimeout (nothing came in time), kEndOfStream (an end that was published always ends the stream; again at
-  /// each call, without waiting, until the producer starts another one or, with reconnect, a new one is connected),
-  /// kInterrupted, kNotFound (no such lane within connect_timeout), kPeerLost (the producer left without an end and
-  /// reconnect is off), kProtocol (the peer broke the ABI; the text names the field), kRefused, kPermission,
+  /// Errors: kTimeout (nothing came in time), kEndOfStream (an end that was published ends the stream, unless a flush
+  /// drops it; again at each call, without waiting, until the producer starts another one or, with reconnect, a new one
+  /// is connected), kInterrupted, kNotFound (no such lane within connect_timeout), kPeerLost (the producer left without
+  /// an end and reconnect is off), kProtocol (the peer broke the ABI; the text names the field), kRefused, kPermission,
   /// kUnsupported, kNoMemory.
   [[nodiscard]] Result<Frame> take(std::chrono::nanoseconds timeout = kForever) noexcept;
   /// The same, but events are returned, in order. After a reconnection the new producer's stream start, caps and
@@ -77,7 +77,7 @@ class Consumer {
   using ConnectionCallback = std::function<void(bool connected)>;
   void on_connection(ConnectionCallback callback);
   /// Called on the monitor's thread when a flush begins, for those whose taking thread is busy elsewhere; must not
-  /// wait. Set it before the first connection.
+  /// wait, nor close this Consumer. Not called any more when close() has returned. Set it before the first connection.
   using FlushCallback = std::function<void()>;
   void on_flush(FlushCallback callback);
   /// True from the beginning of a flush until take_item() has returned its kFlushStop.

@@ -157,7 +157,7 @@ class Producer {
   void flush_start() noexcept;
   /// Ends the flush (begins one first, if none is under way): the frames that nobody took are gone, take_item() returns
   /// kFlushStop, and frames count again. Late joiners and `history` never reach back past it. Doesn't wait for
-  /// consumers. Errors: kInvalidArgument (closed), kInterrupted, kNoMemory, kSystem.
+  /// consumers. Errors: kInvalidArgument (closed).
   [[nodiscard]] Result<void> flush_stop();
 
   /// What consumers asked for since the last call, in order for each of them. All wishes of one consumer for a key unit
