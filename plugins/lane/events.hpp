@@ -34,6 +34,12 @@ enum class CustomKind : std::uint32_t {
   kBothOob = 5,           ///< GST_EVENT_CUSTOM_BOTH_OOB
 };
 
+/// A custom event of which a late joiner gets the last one of its name.
+[[nodiscard]] inline bool is_sticky_custom(const format::Event& event) noexcept {
+  return event.type == format::EventType::kCustom &&
+         event.number == static_cast<std::uint32_t>(CustomKind::kDownstreamSticky);
+}
+
 /// An event of this type and text.
 [[nodiscard]] format::Event make_event(format::EventType type, std::string text = {}, std::uint32_t number = 0);
 

@@ -184,13 +184,16 @@ GstFlowReturn LaneSink::until_done(Call call) {
   }
 }
 
+bool LaneSink::fits_lane(const format::Event& event) const {
+  const bool sticky = event.type == format::EventType::kState || is_sticky_custom(event);
+  if (event.text.size() <= (sticky ? kMostStateText : kMostText)) return true;
+  GST_WARNING_OBJECT(element_, "an event doesn't cross the lane: its text has %zu bytes", event.text.size());
+  return false;
+}
+
 /// False: the stream stops here.
 bool LaneSink::forward(format::Event event) {
-  const std::size_t most = event.type == format::EventType::kState ? kMostStateText : kMostText;
-  if (event.text.size() > most) {
-    GST_WARNING_OBJECT(element_, "an event doesn't cross the lane: its text has %zu bytes", event.text.size());
-    return true;
-  }
+  if (!fits_lane(event)) return true;
   session_->queue(std::move(event));
   return until_done([&] { return session_->flush(); }) == GST_FLOW_OK;
 }
@@ -207,7 +210,7 @@ gboolean LaneSink::event(GstEvent* event) {
     case GST_EVENT_CUSTOM_DOWNSTREAM_OOB:
     case GST_EVENT_CUSTOM_BOTH_OOB:
       // From any thread, and the lane has one that sends: it takes the event along with what comes next.
-      if (auto crosses = to_lane(event)) {
+      if (auto crosses = to_lane(event); crosses && fits_lane(*crosses)) {
         if (const auto session = this->session()) session->queue_from_any_thread(std::move(*crosses));
       }
       break;

@@ -6,6 +6,7 @@
 
 #include "lane/events.hpp"
 #include "lane/gst_ptr.hpp"
+#include "lane/texts.hpp"
 
 namespace framelane::gst {
 namespace {
@@ -212,7 +213,7 @@ format::Event to_lane(const VideoLayout& layout) {
 }
 
 Result<VideoLayout> layout_of(const format::Event& event) {
-  const StructurePtr structure(gst_structure_from_string(event.text.c_str(), nullptr));
+  const StructurePtr structure = structure_of(event.text);
   const GValue* offsets = structure == nullptr ? nullptr : list_of(structure.get(), "offset", G_TYPE_UINT64);
   const GValue* strides = structure == nullptr ? nullptr : list_of(structure.get(), "stride", G_TYPE_INT);
   if (offsets == nullptr || strides == nullptr ||

@@ -7,6 +7,7 @@
 #define GST_CAT_DEFAULT lane_debug
 #include "lane/debug.hpp"
 #include "lane/events.hpp"
+#include "lane/texts.hpp"
 
 namespace framelane::gst {
 namespace {
@@ -209,7 +210,7 @@ Result<void> MetaReceiver::add_record(GstBuffer* buffer, const SideRecord& recor
     case SideKind::kReferenceTime: {
       const auto timestamp = fields.get<std::uint64_t>();
       const auto duration = fields.get<std::uint64_t>();
-      const CapsPtr reference(gst_caps_from_string(std::string(fields.text(fields.left())).c_str()));
+      const CapsPtr reference = caps_of(std::string(fields.text(fields.left())));
       if (!fields.ok() || reference == nullptr || timestamp == GST_CLOCK_TIME_NONE) return broken("reference time");
       gst_buffer_add_reference_timestamp_meta(buffer, reference.get(), timestamp, duration);
       return {};
@@ -237,7 +238,7 @@ Result<void> MetaReceiver::add_record(GstBuffer* buffer, const SideRecord& recor
 Result<void> MetaReceiver::add_custom(GstBuffer* buffer, SideFields fields) {
   const std::string name = name_in(fields);
   const std::string text(fields.text(fields.left()));
-  const StructurePtr structure(fields.ok() ? gst_structure_from_string(text.c_str(), nullptr) : nullptr);
+  const StructurePtr structure = fields.ok() ? structure_of(text) : nullptr;
   if (structure == nullptr) return broken("custom meta");
   const GstMetaInfo* const info = gst_meta_get_info(name.c_str());
   if (info == nullptr || !gst_meta_info_is_custom(info)) {

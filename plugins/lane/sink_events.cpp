@@ -35,9 +35,7 @@ void SinkSession::take_inbox() {
 
 // A late joiner gets the last one of each name, so each name has a kind of state, as long as there are some.
 void SinkSession::number_sticky(format::Event& event) {
-  const bool sticky = event.type == format::EventType::kCustom &&
-                      event.number == static_cast<std::uint32_t>(CustomKind::kDownstreamSticky);
-  if (!sticky) return;
+  if (!is_sticky_custom(event)) return;
   const std::string name = event.text.substr(0, event.text.find_first_of(",; "));
   auto known = std::find(sticky_names_.begin(), sticky_names_.end(), name);
   if (known == sticky_names_.end()) {

@@ -10,6 +10,7 @@
 #include "lane/repack.hpp"
 #include "lane/signals.hpp"
 #include "lane/stats.hpp"
+#include "lane/texts.hpp"
 
 namespace framelane::gst {
 
@@ -123,7 +124,7 @@ void SrcSession::on_connection(bool connected) {
 }
 
 Outcome SrcSession::on_caps(const format::Event& event) {
-  CapsPtr caps(gst_caps_from_string(event.text.c_str()));
+  CapsPtr caps = caps_of(event.text);
   if (caps == nullptr || gst_caps_get_size(caps.get()) != 1 || !gst_caps_is_fixed(caps.get())) {
     return failed({Code::kProtocol, "the lane's caps can't be used: \"" + event.text + "\""});
   }

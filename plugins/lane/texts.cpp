@@ -12,6 +12,27 @@
 namespace framelane::gst {
 namespace {
 
+/// GStreamer's parser tries each open bracket as several things, so its time doubles with each that is never closed.
+/// Brackets in quoted strings are no brackets.
+bool is_shallow(const std::string& text_untrusted) noexcept {
+  constexpr int kMostOpen = 10;
+  int open = 0;
+  bool quoted = false;
+  for (std::size_t i = 0; i < text_untrusted.size(); ++i) {
+    const char c = text_untrusted[i];
+    if (c == '\\') {
+      ++i;  // what follows stands for itself
+    } else if (c == '"') {
+      quoted = !quoted;
+    } else if (!quoted && (c == '[' || c == '{' || c == '<')) {
+      if (++open > kMostOpen) return false;
+    } else if (!quoted && (c == ']' || c == '}' || c == '>') && open > 0) {
+      --open;
+    }
+  }
+  return !quoted;
+}
+
 constexpr guint kDeepestEntry = 64;
 
 /// Whether a value can be written, and read back: an object is written as its name.
@@ -128,7 +149,12 @@ std::optional<std::string> text_of(const GstStructure* structure) {
 }
 
 StructurePtr structure_of(const std::string& text_untrusted) {
+  if (!is_shallow(text_untrusted)) return nullptr;
   return StructurePtr(gst_structure_from_string(text_untrusted.c_str(), nullptr));
+}
+
+CapsPtr caps_of(const std::string& text_untrusted) {
+  return CapsPtr(is_shallow(text_untrusted) ? gst_caps_from_string(text_untrusted.c_str()) : nullptr);
 }
 
 std::optional<std::string> text_of(const GstTagList* tags) {
@@ -157,7 +183,9 @@ std::optional<std::string> text_of(const GstTagList* tags) {
 
 GstTagList* tags_of(const std::string& text_untrusted) {
   // GStreamer asserts on the prefix instead of failing.
-  return text_untrusted.starts_with("taglist") ? gst_tag_list_new_from_string(text_untrusted.c_str()) : nullptr;
+  return text_untrusted.starts_with("taglist") && is_shallow(text_untrusted)
+             ? gst_tag_list_new_from_string(text_untrusted.c_str())
+             : nullptr;
 }
 
 std::string text_of(GstToc* toc, bool updated) {

@@ -21,6 +21,8 @@ namespace framelane::gst {
 [[nodiscard]] std::optional<std::string> text_of(const GstStructure* structure);
 /// Null if it isn't one.
 [[nodiscard]] StructurePtr structure_of(const std::string& text_untrusted);
+/// The same for caps; null for one that can't be read.
+[[nodiscard]] CapsPtr caps_of(const std::string& text_untrusted);
 
 [[nodiscard]] std::optional<std::string> text_of(const GstTagList* tags);
 /// Transfer full; null if they can't be read.

@@ -241,7 +241,8 @@ class Together(LaneTest):
             (before, data), (after, copied) = self.frames_of(film, track), self.frames_of(copy, track)
             self.assertGreaterEqual(len(data), count)
             self.assertEqual(copied, data, track)
-            moved += [new - old for old, new in zip(before, after)]
+            # Opus begins 6.5 ms before its first sample, and the muxer writes no time before 0.
+            moved += [new - old for old, new in zip(before, after) if new > 0]
         self.assertLessEqual(max(moved) - min(moved), 1_000_000, "Matroska counts in milliseconds")
 
     def test_applications_at_both_ends(self):

@@ -1,6 +1,10 @@
 // SPDX-License-Identifier: MIT
 // What crosses a lane upstream, and what never does.
+#include <chrono>
+
 #include <gst/video/video.h>
+
+#include "framelane/lane/consumer.hpp"
 
 #include "crossing.hpp"
 
@@ -58,6 +62,22 @@ TEST_F(Upstream, CustomBothGoesBack) {
   open();
   ASSERT_TRUE(receiver->send_upstream(custom(GST_EVENT_CUSTOM_BOTH)));
   EXPECT_EQ(number_of(sender->upstream(GST_EVENT_CUSTOM_BOTH).get()), 7);
+}
+
+// GStreamer's parser would look at each open bracket in every way that it knows, for hours.
+TEST_F(Upstream, BracketsWithoutAnEndAreNoEvent) {
+  open();
+  ConsumerSettings settings;
+  settings.lane = "x";
+  auto hostile = Consumer::open(settings);
+  ASSERT_TRUE(hostile && hostile->connect(std::chrono::seconds(20)));
+  format::Request request;
+  request.type = format::RequestType::kCustom;
+  request.number = 1;
+  request.text = "wish";
+  for (int i = 0; i < 60; ++i) request.text += ", a=[a,b=";
+  ASSERT_TRUE(hostile->send_upstream(request));
+  wait_for_what_was_sent();
 }
 
 TEST_F(Upstream, ForceKeyUnitGoesBackWithEverythingItSays) {
