@@ -28,8 +28,8 @@ namespace framelane::transport {
 [[nodiscard]] Result<base::UniqueFd> connect_uds(const std::string& path);
 
 /// Begins to connect to one of the host's addresses, the `turn`-th, and so around. Doesn't wait for the peer: until the
-/// connection stands the socket takes and has nothing, and when it can't be had both ways of use say why. The look-up of
-/// a host's name is the C library's, and waits as long as its resolver says.
+/// connection stands the socket takes and has nothing, and when it can't be had both ways of use say why. The look-up
+/// of a host's name is the C library's, and waits as long as its resolver says.
 /// Errors: kNotFound (no such host, or nobody listens there), kTimeout, kPermission, kSystem.
 [[nodiscard]] Result<base::UniqueFd> begin_tcp(const std::string& host, std::uint16_t port, std::size_t turn = 0);
 
