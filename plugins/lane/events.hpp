@@ -34,6 +34,11 @@ enum class CustomKind : std::uint32_t {
   kBothOob = 5,           ///< GST_EVENT_CUSTOM_BOTH_OOB
 };
 
+/// Whether pads keep it. (GST_EVENT_IS_STICKY mixes two enumerations, which clang warns of in C++20.)
+[[nodiscard]] inline bool is_sticky(GstEvent* event) noexcept {
+  return (gst_event_type_get_flags(GST_EVENT_TYPE(event)) & GST_EVENT_TYPE_STICKY) != 0;
+}
+
 /// A custom event of which a late joiner gets the last one of its name.
 [[nodiscard]] inline bool is_sticky_custom(const format::Event& event) noexcept {
   return event.type == format::EventType::kCustom &&

@@ -46,7 +46,7 @@ SrcSession::Outcome SrcSession::on_flush_stop() {
     gst_pad_push_event(pad_, gst_event_new_flush_stop(FALSE));
     flushing_.store(false, std::memory_order_release);
   }
-  std::erase_if(deferred_, [](const EventPtr& event) { return !GST_EVENT_IS_STICKY(event.get()); });
+  std::erase_if(deferred_, [](const EventPtr& event) { return !is_sticky(event.get()); });
   std::vector<EventPtr> again;
   again.swap(flushed_);
   for (EventPtr& event : again) push_event(std::move(event));

@@ -203,7 +203,7 @@ void SrcSession::push_event(EventPtr event) {
   gst_pad_push_event(pad_, gst_event_ref(event.get()));
   pushing_.store(false, std::memory_order_relaxed);
   // A flushing pad doesn't keep it, and this one has to arrive.
-  if (flushing_.load(std::memory_order_acquire) && GST_EVENT_IS_STICKY(event.get()) &&
+  if (flushing_.load(std::memory_order_acquire) && is_sticky(event.get()) &&
       GST_EVENT_TYPE(event.get()) != GST_EVENT_SEGMENT)
     flushed_.push_back(std::move(event));
 }
