@@ -127,14 +127,6 @@ EventPtr stream_start_event(const format::Event& event) {
 
 }  // namespace
 
-StringPtr readable_text(const GstStructure* structure) {
-  StringPtr text(structure == nullptr ? nullptr : gst_structure_to_string(structure));
-  // Fields without a text form are written as NULL; what can't be read here can't be read there either.
-  const StructurePtr read(text == nullptr ? nullptr : gst_structure_from_string(text.get(), nullptr));
-  if (read == nullptr) text.reset();
-  return text;
-}
-
 format::Event make_event(format::EventType type, std::string text, std::uint32_t number) {
   format::Event event;
   event.type = type;

@@ -48,9 +48,6 @@ enum class CustomKind : std::uint32_t {
 /// An event of this type and text.
 [[nodiscard]] format::Event make_event(format::EventType type, std::string text = {}, std::uint32_t number = 0);
 
-/// The text of a structure from which it can be read again; null when a field has no text form.
-[[nodiscard]] StringPtr readable_text(const GstStructure* structure);
-
 /// The lane's event for a downstream event of the producer's pipeline; empty if this kind doesn't cross. Caps, EOS and
 /// flushes are not made here: the sink sends them by the calls that the lane has for them.
 [[nodiscard]] std::optional<format::Event> to_lane(GstEvent* event);

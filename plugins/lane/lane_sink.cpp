@@ -14,10 +14,6 @@ namespace {
 // What gst_base_sink_wait_preroll() returns for a step; its name is the base class's secret.
 constexpr GstFlowReturn kStepped = GST_FLOW_CUSTOM_ERROR;
 
-// The longest texts of events that a lane carries, bytes.
-constexpr std::size_t kMostText = std::size_t{8} << 20;
-constexpr std::size_t kMostStateText = std::size_t{256} << 10;
-
 GstBaseSinkClass* parent_class() { return GST_BASE_SINK_CLASS(g_type_class_peek(GST_TYPE_BASE_SINK)); }
 
 void add_ring_properties(PropertyTable<LaneSink>& rows) {
@@ -121,6 +117,10 @@ bool LaneSink::open() {
   const Settings settings = settings_;
   GST_OBJECT_UNLOCK(element_);
   auto checked = check_lane(settings.api.lane, *shm_only_ != FALSE, "lanesink");
+  if (settings.wait_for_consumers > static_cast<gint>(settings.api.max_consumers)) {
+    checked = fail(Code::kInvalidArgument, "wait-for-consumers is more than max-consumers (" +
+                                               std::to_string(settings.api.max_consumers) + "), so they never come");
+  }
   auto opened = checked ? SinkSession::open(gst_element(), settings) : tl::unexpected(checked.error());
   if (!opened) {
     post_error(gst_element(), opened.error(), "lane " + settings.api.lane);
@@ -184,16 +184,8 @@ GstFlowReturn LaneSink::until_done(Call call) {
   }
 }
 
-bool LaneSink::fits_lane(const format::Event& event) const {
-  const bool sticky = event.type == format::EventType::kState || is_sticky_custom(event);
-  if (event.text.size() <= (sticky ? kMostStateText : kMostText)) return true;
-  GST_WARNING_OBJECT(element_, "an event doesn't cross the lane: its text has %zu bytes", event.text.size());
-  return false;
-}
-
 /// False: the stream stops here.
 bool LaneSink::forward(format::Event event) {
-  if (!fits_lane(event)) return true;
   session_->queue(std::move(event));
   return until_done([&] { return session_->flush(); }) == GST_FLOW_OK;
 }
@@ -210,7 +202,7 @@ gboolean LaneSink::event(GstEvent* event) {
     case GST_EVENT_CUSTOM_DOWNSTREAM_OOB:
     case GST_EVENT_CUSTOM_BOTH_OOB:
       // From any thread, and the lane has one that sends: it takes the event along with what comes next.
-      if (auto crosses = to_lane(event); crosses && fits_lane(*crosses)) {
+      if (auto crosses = to_lane(event)) {
         if (const auto session = this->session()) session->queue_from_any_thread(std::move(*crosses));
       }
       break;

@@ -56,8 +56,6 @@ class LaneSink {
   [[nodiscard]] std::shared_ptr<SinkSession> session() const;
   void on_drop();
   void flush_stop();
-  /// Whether the event's text is short enough; says so if not.
-  [[nodiscard]] bool fits_lane(const format::Event& event) const;
   [[nodiscard]] bool forward(format::Event event);
   [[nodiscard]] GstFlowReturn get_ready();
   template <class Call>

@@ -134,6 +134,9 @@ GstStateChangeReturn LaneSrc::change_state(GstStateChange transition) {
 // The base class keeps what an application inserts until create() returns a buffer, which ours never does.
 gboolean LaneSrc::send_event(GstEvent* event) {
   const GstEventType type = GST_EVENT_TYPE(event);
+  if (type == GST_EVENT_FLUSH_STOP) {  // before it is pushed: the streaming thread begins anew with it
+    if (const auto session = this->session()) session->forget_segment();
+  }
   const bool inserted = type == GST_EVENT_TAG || type == GST_EVENT_CUSTOM_DOWNSTREAM || type == GST_EVENT_CUSTOM_BOTH ||
                         type == GST_EVENT_SINK_MESSAGE || type == GST_EVENT_PROTECTION;
   const auto session = inserted ? this->session() : nullptr;

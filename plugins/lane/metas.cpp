@@ -6,7 +6,6 @@
 
 #define GST_CAT_DEFAULT lane_debug
 #include "lane/debug.hpp"
-#include "lane/events.hpp"
 #include "lane/texts.hpp"
 
 namespace framelane::gst {
@@ -33,12 +32,6 @@ std::string name_in(SideFields& fields) {
 }
 
 }  // namespace
-
-// A peer makes the names up, so they must not fill our memory.
-bool Once::operator()(const std::string& name) {
-  constexpr std::size_t kMost = 64;
-  return names_.size() < kMost && names_.insert(name).second;
-}
 
 // --- the producer's end
 
@@ -107,10 +100,10 @@ void MetaSender::write_reference(const GstReferenceTimestampMeta& meta) {
 
 void MetaSender::write_custom(GstMeta* meta) {
   const std::string_view name = g_type_name(meta->info->type);
-  const StringPtr text = readable_text(gst_custom_meta_get_structure(reinterpret_cast<GstCustomMeta*>(meta)));
-  if (text == nullptr) return skip(name.data(), "a field of it has no text form");
+  const auto text = whole_text_of(gst_custom_meta_get_structure(reinterpret_cast<GstCustomMeta*>(meta)));
+  if (!text) return skip(name.data(), "a field of it has no text form");
   begin_named(SideKind::kCustom, name);
-  writer_.put_text(text.get());
+  writer_.put_text(*text);
   end(name.data());
 }
 
@@ -145,7 +138,8 @@ void MetaSender::end(const char* name) {
 
 void MetaSender::skip(const char* name, const char* why) {
   skipped_.fetch_add(1, std::memory_order_relaxed);
-  if (once_(name)) GST_WARNING_OBJECT(element_, "%s doesn't cross the lane: %s", name, why);
+  if (is_first(std::string("sent meta ") + name))
+    GST_WARNING_OBJECT(element_, "%s doesn't cross the lane: %s", name, why);
 }
 
 // --- the consumer's end
@@ -285,7 +279,8 @@ Result<void> MetaReceiver::add_serialised(GstBuffer*, SideFields fields) {
 
 void MetaReceiver::skip(const std::string& name, const char* why) {
   skipped_.fetch_add(1, std::memory_order_relaxed);
-  if (once_(name)) GST_WARNING_OBJECT(element_, "%s of the lane's frames is left out: %s", name.c_str(), why);
+  if (is_first("received meta " + name))
+    GST_WARNING_OBJECT(element_, "%s of the lane's frames is left out: %s", name.c_str(), why);
 }
 
 }  // namespace framelane::gst

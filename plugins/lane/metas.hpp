@@ -3,7 +3,6 @@
 
 #include <atomic>
 #include <optional>
-#include <set>
 #include <span>
 #include <string>
 #include <string_view>
@@ -18,15 +17,6 @@
 
 // What a buffer carries beside its bytes, times and flags, in the side data of a frame, both directions.
 namespace framelane::gst {
-
-/// Tells the first time that a name comes from all others.
-class Once {
- public:
-  [[nodiscard]] bool operator()(const std::string& name);
-
- private:
-  std::set<std::string> names_;
-};
 
 /// The producer's end. One thread, but for skipped().
 class MetaSender {
@@ -58,7 +48,6 @@ class MetaSender {
 
   GstElement* const element_;
   SideWriter writer_;
-  Once once_;
   std::atomic<std::uint64_t> skipped_{0};
 };
 
@@ -98,7 +87,6 @@ class MetaReceiver {
   std::vector<gsize> memories_;
   std::optional<Video> video_;
   std::optional<AudioLayout> audio_;
-  Once once_;
   std::atomic<std::uint64_t> skipped_{0};
 };
 

@@ -5,6 +5,7 @@
 
 #include <gst/video/video.h>
 
+#include "lane/clock.hpp"
 #include "lane/texts.hpp"
 
 namespace framelane::gst {
@@ -138,7 +139,7 @@ void KeyUnitWish::key_unit_sent() noexcept {
   if (asked_ && asked_->time == format::kNoTime) asked_.reset();
 }
 
-std::optional<Request> KeyUnitWish::take(std::int64_t now_ns) noexcept {
+std::optional<Request> KeyUnitWish::take() noexcept {
   if (!pending_.load(std::memory_order_acquire)) return std::nullopt;
   const std::lock_guard lock(mutex_);
   const bool needed = needed_ && has_deltas_;
@@ -146,6 +147,7 @@ std::optional<Request> KeyUnitWish::take(std::int64_t now_ns) noexcept {
     pending_.store(false, std::memory_order_relaxed);
     return std::nullopt;
   }
+  const std::int64_t now_ns = monotonic_now();
   // An encoder would make nothing else for a consumer that never stops asking.
   if (told_ns_ != 0 && now_ns - told_ns_ < kBetweenKeyUnitsNs) return std::nullopt;
   told_ns_ = now_ns;

@@ -44,7 +44,7 @@ class KeyUnitWish {
   /// A frame that stands alone goes out: whoever waits for one has it.
   void key_unit_sent() noexcept;
   /// The wish, if it is time to tell upstream; then it is forgotten.
-  [[nodiscard]] std::optional<format::Request> take(std::int64_t now_ns) noexcept;
+  [[nodiscard]] std::optional<format::Request> take() noexcept;
 
  private:
   std::atomic<bool> pending_{false};  // so that a frame costs no lock

@@ -21,7 +21,11 @@ void SinkSession::queue(format::Event event) {
 
 void SinkSession::queue_from_any_thread(format::Event event) {
   const std::lock_guard lock(inbox_mutex_);
-  if (inbox_.size() < kMostInbox) inbox_.push_back(std::move(event));
+  if (inbox_.size() == kMostInbox) {
+    GST_WARNING_OBJECT(element_, "more than %zu events between two frames: one doesn't cross the lane", kMostInbox);
+    return;
+  }
+  inbox_.push_back(std::move(event));
   has_inbox_.store(true, std::memory_order_release);
 }
 
@@ -60,7 +64,12 @@ Result<void> SinkSession::flush() {
     if (event.type == format::EventType::kCaps) {
       if (auto cleared = clear_layout(); !cleared) return cleared;
     }
-    if (auto sent = send(event); !sent) return sent;
+    auto sent = send(event);
+    if (!sent && sent.error().code == Code::kTooLarge && event.type != format::EventType::kCaps) {
+      GST_WARNING_OBJECT(element_, "an event doesn't cross the lane: %s", sent.error().text.c_str());
+    } else if (!sent) {
+      return sent;
+    }
     queued_.pop_front();
   }
   return {};
@@ -139,12 +148,13 @@ Result<void> SinkSession::end() {
 // --- what consumers ask for
 
 void SinkSession::push_key_unit_wish(GstPad* pad) {
-  const auto wish = key_unit_.take(monotonic_now());
+  const auto wish = key_unit_.take();
   if (!wish) return;
   if (auto event = to_gst(*wish)) gst_pad_push_event(pad, event->release());
 }
 
 void SinkSession::push_requests(GstPad* pad) {
+  const std::lock_guard one_at_a_time(requests_mutex_);  // several threads may be here, and the order counts
   for (const ConsumerRequest& asked : slots_->producer().take_requests()) {
     if (asked.request.type == format::RequestType::kKeyUnit) {
       key_unit_.ask(asked.request);

@@ -124,6 +124,7 @@ class SinkSession {
   KeyUnitWish key_unit_;
   std::atomic<std::uint32_t> last_first_consumer_{0};  // consumers up to this id were there before the first frame
   std::vector<std::string> sticky_names_;              // of custom events; the index says the kind of state
+  std::mutex requests_mutex_;                          // while requests are taken and pushed
   std::mutex inbox_mutex_;
   std::vector<format::Event> inbox_;  // inbox_mutex_; from other threads
   std::atomic<bool> has_inbox_{false};

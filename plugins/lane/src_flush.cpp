@@ -51,10 +51,15 @@ SrcSession::Outcome SrcSession::on_flush_stop() {
   again.swap(flushed_);
   for (EventPtr& event : again) push_event(std::move(event));
   gst_pad_mark_reconfigure(pad_);  // caps may have met the flushing pad, too
-  timeline_.flush();
-  segment_waits_ = true;  // pads forget theirs
-  lost_ = true;
+  say_segment_again();
   return {};
+}
+
+// A flush makes pads forget theirs.
+void SrcSession::say_segment_again() {
+  timeline_.flush();
+  segment_waits_ = true;
+  lost_ = true;
 }
 
 // --- requests

@@ -45,6 +45,7 @@ void SrcSession::resume() noexcept {
 }
 
 Outcome SrcSession::step() {
+  if (segment_forgotten_.exchange(false, std::memory_order_acquire)) say_segment_again();
   auto item = consumer_.take_item();
   if (!item) return failed(item.error());
   if (auto* const frame = std::get_if<Frame>(&*item)) return on_frame(std::move(*frame));

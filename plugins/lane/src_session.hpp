@@ -31,8 +31,8 @@ struct SrcSettings {
 
 /// What opening made of the settings: the consumer, and the stream that comes out of it.
 ///
-/// Threads: the streaming thread; interrupt(), resume(), latency(), timeline().restart(), flush_early(), ask() and
-///          add_stats() any.
+/// Threads: the streaming thread; interrupt(), resume(), latency(), timeline().restart(), flush_early(),
+///          forget_segment(), ask() and add_stats() any.
 class SrcSession {
  public:
   /// Errors: those of Consumer::open().
@@ -64,6 +64,8 @@ class SrcSession {
   void flush_early();
   /// The stream is over: ends a flush that nobody would end any more, and begins no other.
   void end_flushes();
+  /// The application flushes this pipeline: pads forget the segment, so it is said again.
+  void forget_segment() noexcept { segment_forgotten_.store(true, std::memory_order_release); }
   /// Sends an event of downstream's to the producer. False: this one doesn't cross.
   [[nodiscard]] bool ask(GstEvent* event);
 
@@ -86,6 +88,7 @@ class SrcSession {
   void on_connection(bool connected);
   void begin_flush();  // under flush_mutex_
   [[nodiscard]] Outcome on_flush_stop();
+  void say_segment_again();
   void ask_key_unit();
 
   [[nodiscard]] GstFlowReturn wait_until_playing();
@@ -136,7 +139,8 @@ class SrcSession {
   std::mutex flush_mutex_;
   std::atomic<bool> flushing_{false};  // changed under flush_mutex_
   bool over_ = false;                  // flush_mutex_; the streaming thread takes nothing more
-  std::vector<EventPtr> flushed_;      // the streaming thread's: sticky events that met a flushing pad
+  std::atomic<bool> segment_forgotten_{false};
+  std::vector<EventPtr> flushed_;  // the streaming thread's: sticky events that met a flushing pad
 
   mutable std::mutex mutex_;
   std::optional<Latency> latency_;  // mutex_

@@ -143,7 +143,12 @@ bool is_first(const std::string& what) {
 std::optional<std::string> text_of(const GstStructure* structure) {
   const StructurePtr copy(gst_structure_copy(structure));
   gst_structure_filter_and_map_in_place(copy.get(), has_text, copy.get());
-  const StringPtr text(gst_structure_to_string(copy.get()));
+  return whole_text_of(copy.get());
+}
+
+std::optional<std::string> whole_text_of(const GstStructure* structure) {
+  // Fields without a text form are written as NULL; what can't be read here can't be read there either.
+  const StringPtr text(structure == nullptr ? nullptr : gst_structure_to_string(structure));
   if (text == nullptr || structure_of(text.get()) == nullptr) return std::nullopt;
   return text.get();
 }

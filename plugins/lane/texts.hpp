@@ -19,6 +19,8 @@ namespace framelane::gst {
 
 /// Empty if even what has a text form can't be read back.
 [[nodiscard]] std::optional<std::string> text_of(const GstStructure* structure);
+/// All of it, or empty when a field has no text form.
+[[nodiscard]] std::optional<std::string> whole_text_of(const GstStructure* structure);
 /// Null if it isn't one.
 [[nodiscard]] StructurePtr structure_of(const std::string& text_untrusted);
 /// The same for caps; null for one that can't be read.

@@ -156,10 +156,10 @@ void Connection::on_message(transport::Received received) {
   if (std::holds_alternative<wire::FlushStart>(decoded->message)) {
     flushes_begun_.fetch_add(1, std::memory_order_seq_cst);
     wake();
-    if (const auto callback = on_flush_) callback();  // a copy: it may drop() us
+    if (on_flush_) on_flush_();
     return;
   }
-  if (decoded->number == 0) return;  // LATENCY, STATS and what later versions add; LEAVE is followed by the hang-up
+  if (decoded->number == 0) return;  // STATS and what later versions add; LEAVE is followed by the hang-up
   {
     const std::lock_guard lock(inbox_mutex_);
     inbox_bytes_ += received.bytes.size();
@@ -279,9 +279,7 @@ Result<void> Connection::apply_flush_stop(std::uint64_t number, const wire::Flus
   if (!dropped) return tl::unexpected(dropped.error());
   ++flushes_ended_;
   drop_passing_events();
-  format::Event stop;
-  stop.type = format::EventType::kFlushStop;
-  events_.push_front(std::move(stop));
+  events_.emplace_front().type = format::EventType::kFlushStop;
   return {};
 }
 
@@ -331,7 +329,7 @@ bool Connection::make_frame(const ring::Taken& taken, Frame& frame) {
   frame.due_ns_ = taken.due_ns;
   frame.publish_ns_ = taken.publish_ns;
   const bool copied = !taken.is_inline && reader_->held() > reader_->max_held();
-  reader_->count_taken(taken.skipped, copied, taken.publish_ns);
+  reader_->count_taken(taken.index, taken.skipped, copied, taken.publish_ns);
   if (taken.is_inline) {
     frame.kind_ = Frame::Kind::kInline;
     return true;

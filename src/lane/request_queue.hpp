@@ -10,6 +10,8 @@
 #include "framelane/format/event.hpp"
 #include "framelane/lane/producer.hpp"
 
+#include "lane/rate_limit.hpp"
+
 namespace framelane::lane {
 
 /// Requests of one consumer that the application hasn't taken yet. Bounded, whatever the consumer sends: one wish for a
@@ -18,7 +20,7 @@ namespace framelane::lane {
 /// Threads: one at a time.
 class RequestQueue {
  public:
-  static constexpr std::size_t kMostCustom = 16;
+  static constexpr std::size_t kMostCustom = kRequestsAtOnce;  // what a consumer may send in one piece is kept
 
   void push(format::Request request) {
     using format::RequestType;

@@ -119,16 +119,17 @@ class Reader {
   }
   [[nodiscard]] std::uint32_t max_held() const noexcept { return max_held_; }
 
-  /// One more frame; `publish_ns` 0: it wasn't stamped.
   void count_skipped(std::uint64_t frames) noexcept { count(page_->skipped, frames); }
-  void count_taken(std::uint64_t skipped, bool copied, std::int64_t publish_ns_untrusted) noexcept {
+  /// One more frame, number `index`; `publish_ns_untrusted` 0: it wasn't stamped.
+  void count_taken(std::uint64_t index, std::uint64_t skipped, bool copied,
+                   std::int64_t publish_ns_untrusted) noexcept {
     count(page_->taken);
     if (copied) count(page_->copied);
     if (skipped != 0) count(page_->skipped, skipped);
     if (publish_ns_untrusted == 0) return;
     const std::int64_t now = base::monotonic_ns();
     if (publish_ns_untrusted < 0 || publish_ns_untrusted > now) return;  // no time at which it can have been published
-    spinner_.note(publish_ns_untrusted);
+    spinner_.note(publish_ns_untrusted, index);
     measure::record(page_->latency, static_cast<std::uint64_t>(now - publish_ns_untrusted));
   }
   [[nodiscard]] const ConsumerPage& page() const noexcept { return *page_; }

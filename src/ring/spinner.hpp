@@ -53,9 +53,9 @@ class Spinner {
     return done || ready();
   }
 
-  /// A frame was published then.
-  void note(std::int64_t publish_ns) noexcept {
-    phase_.note(publish_ns);
+  /// Frame `index` was published then.
+  void note(std::int64_t publish_ns, std::uint64_t index) noexcept {
+    phase_.note(publish_ns, index);
     lead_ -= (lead_ - kLeastLeadNs) / 64;  // so that one late wake is forgotten
   }
 

@@ -95,14 +95,14 @@ Result<SlotRef> Writer::loan(std::uint64_t size) {
     }
     if (auto ready = pool_.ensure(size, false); !ready) return tl::unexpected(ready.error());
   }
-  const auto slot = lend(true);
+  // Not in try_loan(): reclaiming may tell a consumer that it is demoted no more, which calls the system.
+  if (pool_.slot_size() >= kReuseHotFrom) reclaim();
+  const auto slot = lend();
   if (!slot) return fail(Code::kFull, "no slot is free; release frames, or raise burst or max-held");
   return *slot;
 }
 
-std::optional<SlotRef> Writer::lend(bool may_block) noexcept {
-  // Reclaiming may tell a consumer that it is demoted, which calls the system: only where there is no other way.
-  if (may_block && pool_.slot_size() >= kReuseHotFrom) reclaim();
+std::optional<SlotRef> Writer::lend() noexcept {
   auto slot = pool_.take_free();
   if (!slot) {
     reclaim();
@@ -123,7 +123,7 @@ bool Writer::draining() const noexcept {
 std::optional<SlotRef> Writer::try_loan(std::uint64_t size) {
   const Lock lock(mutex_, std::try_to_lock);
   if (!lock.owns_lock() || !pool_.fits(size) || loans() >= settings_.sizes.max_loans) return std::nullopt;
-  return lend(false);
+  return lend();
 }
 
 void Writer::discard(std::uint16_t slot) noexcept {

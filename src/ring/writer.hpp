@@ -211,7 +211,7 @@ class Writer {
   void post_marker(const QueueMessage& queue, MarkerKind kind);
 
   // reclaim; under the mutex
-  [[nodiscard]] std::optional<SlotRef> lend(bool may_block) noexcept;
+  [[nodiscard]] std::optional<SlotRef> lend() noexcept;
   void refresh_cursors() noexcept;
   void read_cursor(ConsumerLink& link) noexcept;
   void update_gate() noexcept;

@@ -198,19 +198,12 @@ Result<OutgoingPtr> make_outgoing(std::vector<std::byte> encoded, std::vector<Sh
 }
 
 Result<ControlSocket> ControlSocket::connect(const std::string& path) {
-  if (path.size() > kMaxSocketPath) {
-    return fail(Code::kTooLarge, "the socket path '" + path + "' has " + std::to_string(path.size()) +
-                                     " bytes, and the system allows " + std::to_string(kMaxSocketPath));
-  }
-  if (path.empty() || path.find('\0') != std::string::npos) {
-    return fail(Code::kInvalidArgument, "a socket path must be a file name");
-  }
+  const auto address = unix_address(path);
+  if (!address) return tl::unexpected(address.error());
   base::UniqueFd fd(socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
   if (!fd.valid()) return fail(Code::kSystem, "cannot create a socket: " + base::system_words(errno));
-  sockaddr_un address{};
-  address.sun_family = AF_UNIX;
-  std::memcpy(address.sun_path, path.data(), path.size());
-  if (::connect(fd.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address) != 0) return connect_error(path);
+  if (::connect(fd.get(), reinterpret_cast<const sockaddr*>(&*address), sizeof *address) != 0)
+    return connect_error(path);
   return ControlSocket(std::move(fd), AcceptFds::kYes);
 }
 

@@ -173,14 +173,6 @@ Registry::Key registry_key(int directory, const std::string& name) {
   return {status.st_dev, status.st_ino, name};
 }
 
-sockaddr_un address_of(const std::string& path) noexcept {
-  sockaddr_un address{};
-  static_assert(sizeof address.sun_path == kMaxSocketPath + 1);
-  address.sun_family = AF_UNIX;
-  std::memcpy(address.sun_path, path.data(), path.size());
-  return address;
-}
-
 Result<base::UniqueFd> open_listener() {
   base::UniqueFd fd(socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
   if (!fd.valid()) return fail(Code::kSystem, "cannot create a socket: " + base::system_words(errno));
@@ -196,15 +188,29 @@ Result<base::UniqueFd> open_listener() {
 
 // Where no lane ever was, a socket may be another program's. (Where one was, a child that a dead producer forked may
 // still listen.)
-bool somebody_listens(const std::string& path) {
+bool somebody_listens(const sockaddr_un& address) {
   const base::UniqueFd probe(socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
-  const sockaddr_un address = address_of(path);
   if (!probe.valid() || connect(probe.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address) == 0)
     return true;
   return errno != ECONNREFUSED && errno != ENOENT;
 }
 
 }  // namespace
+
+Result<sockaddr_un> unix_address(const std::string& path) {
+  sockaddr_un address{};
+  static_assert(sizeof address.sun_path == kMaxSocketPath + 1);
+  if (path.size() > kMaxSocketPath) {
+    return fail(Code::kTooLarge, "the socket path " + quoted(path) + " has " + std::to_string(path.size()) +
+                                     " bytes, and the system allows " + std::to_string(kMaxSocketPath) +
+                                     ": set FRAMELANE_DIR to a shorter directory");
+  }
+  if (path.empty() || path.find('\0') != std::string::npos)
+    return fail(Code::kInvalidArgument, "a socket path must be a file name");
+  address.sun_family = AF_UNIX;
+  std::memcpy(address.sun_path, path.data(), path.size());
+  return address;
+}
 
 Result<void> check_directory(const std::string& directory) {
   auto opened = open_directory(without_trailing_slashes(directory));
@@ -226,11 +232,9 @@ Result<LaneFiles> LaneFiles::claim(const std::string& directory, const std::stri
   LaneFiles files;
   files.name_ = name;
   files.socket_path_ = parent + '/' + name;
-  if (files.socket_path_.size() > kMaxSocketPath) {
-    return fail(Code::kTooLarge, "the socket path " + quoted(files.socket_path_) + " has " +
-                                     std::to_string(files.socket_path_.size()) + " bytes, and the system allows " +
-                                     std::to_string(kMaxSocketPath) + ": set FRAMELANE_DIR to a shorter directory");
-  }
+  auto address = unix_address(files.socket_path_);
+  if (!address) return tl::unexpected(std::move(address.error()));
+  files.address_ = *address;
   auto opened = make_directory(parent);
   if (!opened) return tl::unexpected(std::move(opened.error()));
   files.directory_ = std::move(*opened);
@@ -279,7 +283,7 @@ Result<void> LaneFiles::replace_stale_socket() {
     return fail(Code::kInvalidArgument,
                 quoted(socket_path_) + " exists and is not a socket: remove it or choose another lane name");
   }
-  if (!claimed_before_ && somebody_listens(socket_path_)) {
+  if (!claimed_before_ && somebody_listens(address_)) {
     return fail(Code::kInUse,
                 "another program listens on " + quoted(socket_path_) + ": choose another lane name or directory");
   }
@@ -290,8 +294,7 @@ Result<void> LaneFiles::replace_stale_socket() {
 Result<void> LaneFiles::bind_and_listen() {
   auto listener = open_listener();
   if (!listener) return tl::unexpected(std::move(listener.error()));
-  const sockaddr_un address = address_of(socket_path_);
-  if (bind(listener->get(), reinterpret_cast<const sockaddr*>(&address), sizeof address) != 0) {
+  if (bind(listener->get(), reinterpret_cast<const sockaddr*>(&address_), sizeof address_) != 0) {
     return system_error("cannot create the socket " + quoted(socket_path_));
   }
   struct stat there {};

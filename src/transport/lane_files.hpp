@@ -5,6 +5,7 @@
 #include <string>
 
 #include <sys/types.h>
+#include <sys/un.h>
 
 #include "framelane/base/result.hpp"
 
@@ -14,6 +15,9 @@ namespace framelane::transport {
 
 /// Bytes that a socket path may have on Linux.
 inline constexpr std::size_t kMaxSocketPath = 107;
+
+/// The address of a socket's path. Errors: kTooLarge (names path and length), kInvalidArgument (no file's name).
+[[nodiscard]] Result<sockaddr_un> unix_address(const std::string& path);
 
 /// Checks that a lane's directory is safe: a directory and no symlink, ours, writable by nobody else.
 /// Errors: kNotFound (isn't there), kPermission (the text says what is wrong and what to do), kSystem.
@@ -64,7 +68,8 @@ class LaneFiles {
   base::UniqueFd listener_;
   std::string name_;
   std::string socket_path_;
-  pid_t pid_ = 0;  // of the process that claimed; 0 = nothing claimed
+  sockaddr_un address_{};  // of socket_path_
+  pid_t pid_ = 0;          // of the process that claimed; 0 = nothing claimed
   dev_t socket_device_ = 0;
   ino_t socket_inode_ = 0;
   bool bound_ = false;

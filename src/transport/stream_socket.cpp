@@ -65,17 +65,6 @@ Result<base::UniqueFd> stream_socket(int family) {
   return fd;
 }
 
-Result<sockaddr_un> path_address(const std::string& path) {
-  if (path.size() > kMaxSocketPath) {
-    return fail(Code::kTooLarge, "the socket path '" + path + "' has " + std::to_string(path.size()) +
-                                     " bytes, and the system allows " + std::to_string(kMaxSocketPath));
-  }
-  sockaddr_un address{};
-  address.sun_family = AF_UNIX;
-  std::memcpy(address.sun_path, path.data(), path.size());
-  return address;
-}
-
 Result<Addresses> look_up(const std::string& host, std::uint16_t port, int flags) {
   addrinfo hints{};
   hints.ai_family = AF_UNSPEC;
@@ -97,7 +86,7 @@ void set_number(int fd, int level, int option, int value) noexcept {
 // --- Unix domain
 
 Result<base::UniqueFd> listen_uds(const std::string& path) {
-  auto address = path_address(path);
+  auto address = unix_address(path);
   if (!address) return tl::unexpected(std::move(address.error()));
   struct stat status {};
   if (lstat(path.c_str(), &status) == 0) {
@@ -117,7 +106,7 @@ Result<base::UniqueFd> listen_uds(const std::string& path) {
 }
 
 Result<base::UniqueFd> connect_uds(const std::string& path) {
-  auto address = path_address(path);
+  auto address = unix_address(path);
   if (!address) return tl::unexpected(std::move(address.error()));
   auto fd = stream_socket(AF_UNIX);
   if (!fd) return fd;

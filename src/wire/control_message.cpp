@@ -117,13 +117,6 @@ void visit_fields(Archive& archive, T& message) {
   archive.flag("demoted", message.demoted);
 }
 
-template <class Archive, Either<Latency> T>
-void visit_fields(Archive& archive, T& message) {
-  archive.flag("live", message.live);
-  archive.number("min", message.min);
-  archive.number("max", message.max);
-}
-
 template <class Archive, Either<StatsRequest> T>
 void visit_fields(Archive&, T&) {}
 
@@ -252,7 +245,7 @@ Result<void> check_fields(const std::string& what, const T& thing) {
 std::string_view to_string(MessageType type) noexcept {
   static constexpr std::string_view kNames[] = {
       "unknown",    "HELLO",   "WELCOME", "REJECT",        "EVENT", "ADD_SEGMENT", "RETIRE_SEGMENT", "FLUSH_START",
-      "FLUSH_STOP", "DEMOTED", "LATENCY", "STATS_REQUEST", "STATS", "LEAVE",       "REQUEST",        "FRAME"};
+      "FLUSH_STOP", "DEMOTED", "unknown", "STATS_REQUEST", "STATS", "LEAVE",       "REQUEST",        "FRAME"};
   const auto index = static_cast<std::size_t>(type);
   return index < std::size(kNames) ? kNames[index] : kNames[0];
 }

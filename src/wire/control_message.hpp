@@ -63,7 +63,7 @@ enum class MessageType : std::uint16_t {
   kFlushStart = 7,
   kFlushStop = 8,
   kDemoted = 9,
-  kLatency = 10,
+  // 10 was LATENCY: it is a kState event, which late joiners get, too
   kStatsRequest = 11,
   kStats = 12,
   kLeave = 13,
@@ -234,16 +234,6 @@ struct Demoted {
   friend bool operator==(const Demoted&, const Demoted&) = default;
 };
 
-struct Latency {
-  static constexpr MessageType kType = MessageType::kLatency;
-
-  bool live = false;
-  std::uint64_t min = 0;                ///< ns
-  std::uint64_t max = format::kNoTime;  ///< ns; kNoTime = no bound
-
-  friend bool operator==(const Latency&, const Latency&) = default;
-};
-
 struct StatsRequest {
   static constexpr MessageType kType = MessageType::kStatsRequest;
 
@@ -288,7 +278,7 @@ struct FrameMessage {
 };
 
 using Message = std::variant<Hello, Welcome, Reject, EventMessage, AddSegment, RetireSegment, FlushStart, FlushStop,
-                             Demoted, Latency, StatsRequest, Stats, Leave, RequestMessage, FrameMessage>;
+                             Demoted, StatsRequest, Stats, Leave, RequestMessage, FrameMessage>;
 
 [[nodiscard]] MessageType type_of(const Message& message) noexcept;
 

@@ -78,6 +78,9 @@ class BadInput(LaneTest):
         error = self.sink_error("lane=x wait-for-consumers=0 max-frame-size=1000")
         self.assertIn("max-frame-size", error)
 
+    def test_more_consumers_to_wait_for_than_there_can_be(self):
+        self.assertIn("max-consumers", self.sink_error("lane=x wait-for-consumers=3 max-consumers=2"))
+
     def test_memory_that_cannot_be_had(self):
         process = self.start("sh", "-c", f"ulimit -v 600000; exec {os.environ['FRAMELANE_DUMP']} '{SOURCE} ! lanesink "
                              "name=out lane=x wait-for-consumers=0 burst=1000 max-frame-size=1073741824'")

@@ -223,6 +223,23 @@ TEST_F(EventCrossing, FieldsWithoutATextFormStayAndTheOthersCross) {
   EXPECT_EQ(gst_structure_n_fields(got), 1);
 }
 
+TEST_F(EventCrossing, TextsThatAreTooLongStayAndTheStreamGoesOn) {
+  flow();
+  const auto long_event = [](GstEventType type, std::size_t bytes) {
+    return gst_event_new_custom(
+        type, gst_structure_new("long", "text", G_TYPE_STRING, std::string(bytes, 'x').c_str(), nullptr));
+  };
+  constexpr std::size_t kBeyondState = std::size_t{300} << 10;
+  constexpr std::size_t kBeyondAll = std::size_t{9} << 20;
+  ASSERT_TRUE(sender.send(long_event(GST_EVENT_CUSTOM_DOWNSTREAM_STICKY, kBeyondState)));
+  ASSERT_TRUE(sender.send(long_event(GST_EVENT_CUSTOM_DOWNSTREAM, kBeyondAll)));
+  sender.send(long_event(GST_EVENT_CUSTOM_DOWNSTREAM_OOB, kBeyondAll));
+  ASSERT_TRUE(sender.send(custom(GST_EVENT_CUSTOM_DOWNSTREAM)));
+  ASSERT_EQ(sender.push(GST_SECOND), GST_FLOW_OK);
+  ASSERT_TRUE(receiver.got_buffers(1));
+  EXPECT_EQ(receiver.arrivals.words(), "custom-downstream buffer");
+}
+
 TEST_F(EventCrossing, ALateJoinerGetsTheStickyEventsAsOfItsFirstFrame) {
   flow();
   GstToc* const toc = table_of_contents();
@@ -321,9 +338,3 @@ TEST_F(GroupIds, AreSharedByLanesOfOneProducersGroupAndByNoOthers) {
 
 }  // namespace
 }  // namespace framelane::gst::test
-
-int main(int argc, char** argv) {
-  gst_init(&argc, &argv);
-  ::testing::InitGoogleTest(&argc, argv);
-  return RUN_ALL_TESTS();
-}

@@ -49,6 +49,20 @@ TEST_F(FlushCrossing, StartStopSegmentAndFrameComeInOrderAndTimeGoesOn) {
   EXPECT_FALSE(reset) << "the running time is the consumer's own";
 }
 
+TEST_F(FlushCrossing, AFlushOfTheConsumersOwnIsFollowedByTheSegment) {
+  open();
+  ASSERT_TRUE(arrives("buffer"));
+  GstElement* const source = receiver->pipeline.element("src");
+  for (const bool reset : {false, true}) {
+    receiver->arrivals.forget();
+    ASSERT_TRUE(gst_element_send_event(source, gst_event_new_flush_start()));
+    ASSERT_TRUE(gst_element_send_event(source, gst_event_new_flush_stop(reset ? TRUE : FALSE)));
+    ASSERT_EQ(sender->push(GST_SECOND), GST_FLOW_OK);
+    ASSERT_TRUE(arrives("buffer"));
+    EXPECT_EQ(receiver->arrivals.words(), "flush-start flush-stop segment buffer");
+  }
+}
+
 TEST_F(FlushCrossing, ManyInARow) {
   open();
   for (guint64 i = 1; i <= 50; ++i) {
@@ -208,9 +222,3 @@ TEST_F(FlushCrossing, StopsInTheMiddleOfOne) {
 
 }  // namespace
 }  // namespace framelane::gst::test
-
-int main(int argc, char** argv) {
-  gst_init(&argc, &argv);
-  ::testing::InitGoogleTest(&argc, argv);
-  return RUN_ALL_TESTS();
-}

@@ -155,9 +155,3 @@ TEST_F(Policy, WhoGatesIsWaitedForAndMissesNothing) {
 
 }  // namespace
 }  // namespace framelane::gst::test
-
-int main(int argc, char** argv) {
-  gst_init(&argc, &argv);
-  ::testing::InitGoogleTest(&argc, argv);
-  return RUN_ALL_TESTS();
-}

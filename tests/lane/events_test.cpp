@@ -21,21 +21,6 @@ format::Event segment_event(double rate) {
   return made;
 }
 
-/// One letter per item: the event's, or the frame's number.
-std::string next_items(Consumer& consumer, int count) {
-  std::string got;
-  for (int i = 0; i < count; ++i) {
-    auto item = consumer.take_item(kPatience);
-    if (!item) return got + "!" + item.error().text;
-    if (const auto* const frame = std::get_if<Frame>(&*item)) {
-      got += std::to_string(frame->seq());
-    } else {
-      got += "?sCgtGcES"[static_cast<int>(std::get<format::Event>(*item).type)];
-    }
-  }
-  return got;
-}
-
 void send_stream_head(Producer& producer, const std::string& caps) {
   ASSERT_TRUE(ok(producer.send(event(EventType::kStreamStart, "stream-1", 3))));
   ASSERT_TRUE(ok(producer.set_caps(caps)));

@@ -19,21 +19,6 @@ ProducerSettings with_history(std::uint32_t history) {
   return settings;
 }
 
-/// One letter per item: "<" and ">" are a flush's start and stop, a frame is its number.
-std::string items(Consumer& consumer, int count) {
-  std::string got;
-  for (int i = 0; i < count; ++i) {
-    auto item = consumer.take_item(kPatience);
-    if (!item) return got + "!" + item.error().text;
-    if (const auto* const frame = std::get_if<Frame>(&*item)) {
-      got += std::to_string(frame->seq());
-    } else {
-      got += "?sCgtGcES<>"[static_cast<int>(std::get<format::Event>(*item).type)];
-    }
-  }
-  return got;
-}
-
 /// A flush is told by the control socket, and until then the consumer takes what is there.
 bool knows_of_flush(const Consumer& consumer) {
   return eventually([&] { return consumer.flushing(); });
@@ -44,13 +29,13 @@ TEST_F(Flush, DropsWhatIsNotTaken) {
   Consumer consumer = join();
   ASSERT_TRUE(ok(producer.set_caps("caps")));
   publish_frames(producer, 0, 5);
-  EXPECT_EQ(items(consumer, 2), "C0");
+  EXPECT_EQ(next_items(consumer, 2), "C0");
   producer.flush_start();
   ASSERT_TRUE(knows_of_flush(consumer));
-  EXPECT_EQ(items(consumer, 1), "<");
+  EXPECT_EQ(next_items(consumer, 1), "<");
   EXPECT_TRUE(fails_with(consumer.take_item(1ms), Code::kTimeout)) << "nothing comes between the two";
   ASSERT_TRUE(ok(producer.flush_stop()));
-  EXPECT_EQ(items(consumer, 1), ">");
+  EXPECT_EQ(next_items(consumer, 1), ">");
   EXPECT_FALSE(consumer.flushing());
   publish_frames(producer, 5, 1);
   const auto taken = consumer.take(kPatience);
@@ -72,7 +57,7 @@ TEST_F(Flush, KeepsTheStickyEventsThatWereNotTaken) {
   ASSERT_TRUE(ok(producer.flush_stop()));  // begins it, too
   ASSERT_TRUE(knows_of_flush(consumer));
   publish_frames(producer, 2, 1);
-  EXPECT_EQ(items(consumer, 5), "<>sC2");
+  EXPECT_EQ(next_items(consumer, 5), "<>sC2");
   EXPECT_EQ(consumer.caps(), "caps");
 }
 
@@ -84,7 +69,7 @@ TEST_F(Flush, IsEndedAlsoWhenItsProducerGoesAtOnce) {
     producer->flush_start();
     producer.reset();
     std::this_thread::sleep_for(std::chrono::milliseconds(round % 4));
-    EXPECT_EQ(items(consumer, 2), "<>");
+    EXPECT_EQ(next_items(consumer, 2), "<>");
   }
 }
 
@@ -107,7 +92,7 @@ TEST_F(Flush, TellsNobodyAfterTheClose) {
 TEST_F(Flush, EndsAWaitingTakeAtOnce) {
   Producer producer = produce();
   Consumer consumer = join();
-  auto waiting = std::async(std::launch::async, [&] { return items(consumer, 1); });
+  auto waiting = std::async(std::launch::async, [&] { return next_items(consumer, 1); });
   std::this_thread::sleep_for(30ms);
   producer.flush_start();
   EXPECT_EQ(waiting.get(), "<");
@@ -122,7 +107,7 @@ TEST_F(Flush, FramesPublishedWhileItLastsAreDropped) {
   ASSERT_TRUE(ok(producer.flush_stop()));
   ASSERT_TRUE(knows_of_flush(consumer));
   publish_frames(producer, 3, 1, 8);
-  EXPECT_EQ(items(consumer, 3), "<>3");
+  EXPECT_EQ(next_items(consumer, 3), "<>3");
 }
 
 TEST_F(Flush, TakeKnowsNothingOfItButTheDrop) {
@@ -151,7 +136,7 @@ TEST_F(Flush, SeveralAtOnceAreOne) {
   publish_frames(producer, 40, 1);
   // However they come in, starts and stops alternate, and the frame stands behind the last stop.
   std::string got;
-  while (got.find("40") == std::string::npos) got += items(consumer, 1);
+  while (got.find("40") == std::string::npos) got += next_items(consumer, 1);
   std::string expected;
   while (expected.size() + 2 < got.size()) expected += "<>";
   EXPECT_EQ(got, expected + "40");
@@ -173,7 +158,7 @@ TEST_F(Flush, InterruptsAFullPublishAndMakesRoom) {
   ASSERT_TRUE(ok(producer.flush_stop())) << "without waiting for the consumer";
   ASSERT_TRUE(knows_of_flush(consumer));
   publish_frames(producer, 4, 4);
-  EXPECT_EQ(items(consumer, 6), "<>4567");
+  EXPECT_EQ(next_items(consumer, 6), "<>4567");
   EXPECT_EQ(producer.stats().passed_over, 0u);
 }
 
@@ -209,7 +194,7 @@ TEST_F(Flush, HistoryNeverReachesBackPastIt) {
   ASSERT_TRUE(ok(producer.flush_stop()));
   publish_frames(producer, 5, 2);
   Consumer consumer = join();
-  EXPECT_EQ(items(consumer, 3), "C56");
+  EXPECT_EQ(next_items(consumer, 3), "C56");
 }
 
 class History : public LaneTest, public ::testing::WithParamInterface<EventType> {};
@@ -220,7 +205,7 @@ TEST_P(History, NeverReachesBackPastAChangeOfState) {
   ASSERT_TRUE(ok(producer.send(event(GetParam(), "new"))));
   publish_frames(producer, 5, 2);
   Consumer consumer = join();
-  const std::string got = items(consumer, 3);
+  const std::string got = next_items(consumer, 3);
   EXPECT_EQ(got.substr(1), "56") << got;
 }
 
@@ -235,10 +220,10 @@ TEST_F(Flush, WhoJoinsWhileItLastsGetsItsEnd) {
   producer.flush_start();
   Consumer consumer = join();
   ASSERT_TRUE(knows_of_flush(consumer));
-  EXPECT_EQ(items(consumer, 1), "<");
+  EXPECT_EQ(next_items(consumer, 1), "<");
   ASSERT_TRUE(ok(producer.flush_stop()));
   publish_frames(producer, 3, 1);
-  EXPECT_EQ(items(consumer, 2), ">3");
+  EXPECT_EQ(next_items(consumer, 2), ">3");
 }
 
 TEST_F(Flush, EndsWithTheProducer) {
@@ -247,13 +232,13 @@ TEST_F(Flush, EndsWithTheProducer) {
   publish_frames(*producer, 0, 3);
   producer->flush_start();
   ASSERT_TRUE(knows_of_flush(consumer));
-  EXPECT_EQ(items(consumer, 1), "<");
+  EXPECT_EQ(next_items(consumer, 1), "<");
   producer.reset();
-  EXPECT_EQ(items(consumer, 1), ">") << "or its caller would wait for ever";
+  EXPECT_EQ(next_items(consumer, 1), ">") << "or its caller would wait for ever";
   producer.emplace(produce());
   ASSERT_TRUE(ok(consumer.connect(kPatience)));
   publish_frames(*producer, 0, 1);
-  EXPECT_EQ(items(consumer, 1), "0");
+  EXPECT_EQ(next_items(consumer, 1), "0");
 }
 
 TEST_F(Flush, OfALostProducerEndsBeforeTheNextOnesStream) {
@@ -261,7 +246,7 @@ TEST_F(Flush, OfALostProducerEndsBeforeTheNextOnesStream) {
   Consumer consumer = join();
   producer->flush_start();
   ASSERT_TRUE(knows_of_flush(consumer));
-  EXPECT_EQ(items(consumer, 1), "<");
+  EXPECT_EQ(next_items(consumer, 1), "<");
   producer.emplace(produce({.lane = "other"}));
   Producer next = produce();
   ASSERT_TRUE(ok(next.wait_for_consumers(0, kPatience)));
@@ -270,7 +255,7 @@ TEST_F(Flush, OfALostProducerEndsBeforeTheNextOnesStream) {
     const auto connected = consumer.connect(1ms);  // without a take, which would tell of the end by itself
     return connected.has_value();
   }));
-  EXPECT_EQ(items(consumer, 1), ">");
+  EXPECT_EQ(next_items(consumer, 1), ">");
 }
 
 TEST_F(Flush, DropsAnEndThatWasNotTaken) {
@@ -282,19 +267,19 @@ TEST_F(Flush, DropsAnEndThatWasNotTaken) {
   ASSERT_TRUE(knows_of_flush(consumer));
   ASSERT_TRUE(ok(producer.send(event(EventType::kStreamStart, "again"))));
   publish_frames(producer, 1, 1);
-  EXPECT_EQ(items(consumer, 4), "<>s1");
+  EXPECT_EQ(next_items(consumer, 4), "<>s1");
 }
 
 TEST_F(Flush, AfterAnEndThereIsNothingToFlush) {
   Producer producer = produce();
   Consumer consumer = join();
   ASSERT_TRUE(ok(producer.end_of_stream()));
-  EXPECT_EQ(items(consumer, 1), "E");
+  EXPECT_EQ(next_items(consumer, 1), "E");
   ASSERT_TRUE(ok(producer.flush_stop()));
   for (int i = 0; i < 3; ++i) EXPECT_TRUE(fails_with(consumer.take_item(1ms), Code::kEndOfStream));
   ASSERT_TRUE(ok(producer.send(event(EventType::kStreamStart, "again"))));
   publish_frames(producer, 0, 1);
-  EXPECT_EQ(items(consumer, 2), "s0");
+  EXPECT_EQ(next_items(consumer, 2), "s0");
 }
 
 TEST_F(Flush, LatestGoesOnBehindIt) {
@@ -305,9 +290,9 @@ TEST_F(Flush, LatestGoesOnBehindIt) {
   publish_frames(producer, 0, 3);
   ASSERT_TRUE(ok(producer.flush_stop()));
   ASSERT_TRUE(knows_of_flush(consumer));
-  EXPECT_EQ(items(consumer, 2), "<>");
+  EXPECT_EQ(next_items(consumer, 2), "<>");
   publish_frames(producer, 3, 2);
-  EXPECT_EQ(items(consumer, 1), "4");
+  EXPECT_EQ(next_items(consumer, 1), "4");
   EXPECT_EQ(consumer.stats().skipped, 1u);
 }
 
@@ -322,7 +307,7 @@ TEST_F(Flush, TheCallbackTellsAThreadThatIsBusyElsewhere) {
   EXPECT_TRUE(consumer.flushing());
   ASSERT_TRUE(ok(producer.flush_stop()));
   EXPECT_TRUE(consumer.flushing()) << "until its stop is taken";
-  EXPECT_EQ(items(consumer, 2), "<>");
+  EXPECT_EQ(next_items(consumer, 2), "<>");
   EXPECT_FALSE(consumer.flushing());
 }
 

@@ -137,6 +137,21 @@ inline void take_frames(Consumer& consumer, std::uint64_t first, std::uint64_t c
   }
 }
 
+/// The next items, a letter each: "<" and ">" are a flush's start and stop, a frame is its number.
+[[nodiscard]] inline std::string next_items(Consumer& consumer, int count) {
+  std::string got;
+  for (int i = 0; i < count; ++i) {
+    auto item = consumer.take_item(kPatience);
+    if (!item) return got + "!" + item.error().text;
+    if (const auto* const frame = std::get_if<Frame>(&*item)) {
+      got += std::to_string(frame->seq());
+    } else {
+      got += "?sCgtGcES<>"[static_cast<int>(std::get<format::Event>(*item).type)];
+    }
+  }
+  return got;
+}
+
 /// Waits until something that another thread or process does is done. Returns false after kPatience.
 [[nodiscard]] inline bool eventually(const std::function<bool()>& done) {
   const auto until = std::chrono::steady_clock::now() + kPatience;

@@ -173,7 +173,7 @@ TEST(RequestQueue, MakesOneOfAllWishesForAKeyUnit) {
   EXPECT_EQ(got[1].request.time, format::kNoTime) << "at once is sooner than any time";
 }
 
-TEST(RequestQueue, KeepsTheLastReportAndTheFirstSixteenOthers) {
+TEST(RequestQueue, KeepsTheLastReportAndTheOthersOfOneBurst) {
   lane::RequestQueue queue;
   for (std::uint32_t i = 0; i < 1000; ++i) {
     queue.push(custom(std::to_string(i)));
@@ -184,9 +184,9 @@ TEST(RequestQueue, KeepsTheLastReportAndTheFirstSixteenOthers) {
   }
   std::vector<ConsumerRequest> got;
   queue.take(1, got);
-  ASSERT_EQ(got.size(), 17u);
+  ASSERT_EQ(got.size(), lane::kRequestsAtOnce + 1);
   EXPECT_EQ(got[1].request.time, 999u);
-  EXPECT_EQ(got.back().request.text, "15");
+  EXPECT_EQ(got.back().request.text, std::to_string(lane::kRequestsAtOnce - 1));
 }
 
 TEST(RateLimit, LetsABurstThroughAndThenSoManyASecond) {

@@ -142,7 +142,7 @@ void one_round(Lane& lane, TestConsumer& consumer, std::uint64_t number, bool wa
     } while (taken.marker);
     if (!intact(taken, number)) return;
     if (!taken.is_inline) consumer.reader().release(taken.slot);
-    consumer.reader().count_taken(taken.skipped, false, taken.publish_ns);
+    consumer.reader().count_taken(taken.index, taken.skipped, false, taken.publish_ns);
     report->frames_intact.fetch_add(1);
   };
   Got taken;

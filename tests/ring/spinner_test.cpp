@@ -33,14 +33,14 @@ TEST(Spinner, BusyGoesOnUntilTheDeadline) {
 
 constexpr std::int64_t kPeriod = 16'666'667;
 
-TEST(Phase, IsFoundAfterNineFrames) {
+TEST(Phase, IsFoundAfterTenFrames) {
   Phase phase;
   std::int64_t now = 1'000'000'000;
-  for (int i = 0; i < 9; ++i, now += kPeriod) {
-    phase.note(now);
+  for (std::uint64_t i = 0; i < 9; ++i, now += kPeriod) {
+    phase.note(now, i);
     EXPECT_EQ(phase.due(), 0) << i;
   }
-  phase.note(now);
+  phase.note(now, 9);
   EXPECT_EQ(phase.due(), now + kPeriod);
   EXPECT_EQ(phase.jitter(), 0);
 }
@@ -50,7 +50,7 @@ TEST(Phase, FollowsAStreamThatDriftsAndJitters) {
   std::int64_t now = 1'000'000'000;
   for (int i = 0; i < 200; ++i) {
     now += kPeriod + i * 100;  // slower and slower
-    phase.note(now + (i % 2 == 0 ? 30'000 : -30'000));
+    phase.note(now + (i % 2 == 0 ? 30'000 : -30'000), static_cast<std::uint64_t>(i));
   }
   EXPECT_NEAR(static_cast<double>(phase.period()), static_cast<double>(kPeriod + 199 * 100), 10'000);
   EXPECT_GT(phase.jitter(), 30'000);
@@ -60,21 +60,37 @@ TEST(Phase, FollowsAStreamThatDriftsAndJitters) {
 TEST(Phase, IsLostWithAnotherBeatAndFoundAgain) {
   Phase phase;
   std::int64_t now = 1'000'000'000;
-  for (int i = 0; i < 20; ++i) phase.note(now += kPeriod);
-  phase.note(now += 3 * kPeriod);
+  std::uint64_t index = 0;
+  for (int i = 0; i < 20; ++i) phase.note(now += kPeriod, index++);
+  phase.note(now += 3 * kPeriod, index++);
   EXPECT_EQ(phase.due(), 0);
   EXPECT_TRUE(phase.is_slow());
-  for (int i = 0; i < 20; ++i) phase.note(now += 2 * kPeriod);
+  for (int i = 0; i < 20; ++i) phase.note(now += 2 * kPeriod, index++);
   EXPECT_EQ(phase.due(), now + 2 * kPeriod);
 }
 
 TEST(Phase, HasNoneInABurstOrAfterAPause) {
   Phase phase;
-  for (std::int64_t i = 0; i < 100; ++i) phase.note(1'000'000'000 + i * 1000);
+  std::uint64_t index = 0;
+  for (std::int64_t i = 0; i < 100; ++i) phase.note(1'000'000'000 + i * 1000, index++);
   EXPECT_EQ(phase.due(), 0);
   EXPECT_FALSE(phase.is_slow());
-  for (std::int64_t i = 0; i < 100; ++i) phase.note(i * 5'000'000'000);
+  for (std::int64_t i = 0; i < 100; ++i) phase.note(i * 5'000'000'000, index++);
   EXPECT_EQ(phase.due(), 0);
+}
+
+TEST(Phase, IsTheStreamsAndNotThatOfTheFramesThatWereTaken) {
+  Phase paced;
+  std::int64_t now = 1'000'000'000;
+  std::uint64_t index = 0;
+  for (std::uint64_t step : {1u, 2u, 5u, 1u, 3u, 2u, 1u, 1u, 4u, 1u, 2u, 1u}) {
+    now += static_cast<std::int64_t>(step) * kPeriod;
+    paced.note(now, index += step);
+  }
+  EXPECT_EQ(paced.due(), now + kPeriod);
+  Phase fast;  // of 20 µs, of which every hundredth frame is taken
+  for (std::uint64_t i = 1; i < 100; ++i) fast.note(1'000'000'000 + static_cast<std::int64_t>(i) * 2'000'000, i * 100);
+  EXPECT_FALSE(fast.is_slow());
 }
 
 TEST(Spinner, WakesBeforeAFrameIsDue) {
@@ -86,7 +102,7 @@ TEST(Spinner, WakesBeforeAFrameIsDue) {
   EXPECT_EQ(adaptive.wake_at(now), base::kForever);
   for (int i = 0; i < 20; ++i) {
     now += kPeriod;
-    for (Spinner* spinner : {&adaptive, &off, &poor}) spinner->note(now);
+    for (Spinner* spinner : {&adaptive, &off, &poor}) spinner->note(now, static_cast<std::uint64_t>(i));
   }
   const std::int64_t at = adaptive.wake_at(now + 1000);
   EXPECT_GT(at, now + kPeriod / 2);
@@ -98,7 +114,7 @@ TEST(Spinner, WakesBeforeAFrameIsDue) {
   EXPECT_LT(adaptive.wake_at(now), at);
   for (int i = 0; i < 10; ++i) adaptive.woke(at, at + 10'000'000);
   EXPECT_EQ(adaptive.wake_at(now), base::kForever) << "a spin of that length costs more than the budget";
-  for (int i = 0; i < 300; ++i) adaptive.note(now += kPeriod);
+  for (std::uint64_t i = 20; i < 320; ++i) adaptive.note(now += kPeriod, i);
   EXPECT_NE(adaptive.wake_at(now), base::kForever) << "it tries again";
 }
 

@@ -126,7 +126,6 @@ class RandomMessages {
   FlushStart fill(FlushStart) { return {}; }
   FlushStop fill(FlushStop) { return {edge(kMaxSeq)}; }
   Demoted fill(Demoted) { return {coin()}; }
-  Latency fill(Latency) { return {coin(), number(), number()}; }
   StatsRequest fill(StatsRequest) { return {}; }
   Stats fill(Stats) { return {any_text()}; }
   Leave fill(Leave) { return {}; }

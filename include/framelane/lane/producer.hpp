@@ -161,7 +161,7 @@ class Producer {
   [[nodiscard]] Result<void> flush_stop();
 
   /// What consumers asked for since the last call, in order for each of them. All wishes of one consumer for a key unit
-  /// become one, of reports on quality the last counts, of others the first 16. Never waits.
+  /// become one, of reports on quality the last counts, of others the first 64. Never waits.
   [[nodiscard]] std::vector<ConsumerRequest> take_requests();
   /// Called on the monitor's thread when take_requests() has something to give; not again before it was called. Must
   /// not wait.
