@@ -6,58 +6,80 @@
 #include <cstdint>
 #include <deque>
 #include <functional>
-#include <memory>
 #include <mutex>
 #include <optional>
+#include <span>
 #include <string>
-#include <variant>
 #include <vector>
 
 #include "framelane/base/result.hpp"
 #include "framelane/format/event.hpp"
 #include "framelane/lane/frame.hpp"
+#include "framelane/lane/settings.hpp"
 
 #include "lane/rate_limit.hpp"
+#include "ring/layout.hpp"
 #include "ring/reader.hpp"
-#include "transport/control_socket.hpp"
-#include "transport/monitor.hpp"
 #include "wire/control_message.hpp"
 
 namespace framelane::lane {
 
 struct ConnectionSettings {
   std::uint64_t max_frame_size = 256u << 20;  // bytes
+  std::uint32_t max_held = 4;                 // wish
   bool latest = false;
   ring::SpinKind spin = ring::SpinKind::kAdaptive;
   double spin_budget = 0.02;
   std::function<void()> on_flush;  // on the monitor's thread, at each FLUSH_START
 };
 
-/// A consumer's connection to one producer, through shared memory: its ring, its segments, its control socket. It lives
-/// as long as the Consumer uses it or one of its Frames is held.
+/// An event on its way to the caller.
+struct Pending {
+  format::Event event;
+  std::uint64_t index = 0;  // of kEndOfStream and kFlushStop: number of the first frame behind it
+};
+
+/// A consumer's connection to one producer. It lives as long as the Consumer uses it or one of its Frames is held.
 ///
-/// Threads: one taking thread; the monitor's thread fills the inbox; Frames release from any thread.
-class Connection final : public ring::ControlIn {
+/// Threads: one taking thread; Frames release from any thread; what says so may be called from any.
+class Connection {
  public:
-  /// Takes over what the WELCOME brought. The caller has to drop() it. Errors: kProtocol, kNoMemory, kSystem.
-  [[nodiscard]] static Result<Connection*> create(transport::ControlSocket socket, wire::Welcome welcome,
-                                                  std::vector<base::UniqueFd> fds, const ConnectionSettings& settings);
+  enum class Step : std::uint8_t { kNothing, kFrame, kMarker };
 
   /// The Consumer is done with it: from now on only held Frames keep it.
-  void drop() noexcept;
+  virtual void drop() noexcept = 0;
   /// Gives a Frame's slot back. Any thread.
-  void release(std::uint16_t slot) noexcept {
-    if (reader_->release(slot)) delete this;
-  }
+  virtual void release(std::uint16_t slot) noexcept = 0;
 
-  enum class Step : std::uint8_t { kNothing, kFrame, kMarker };
-  /// Takes the next entry, if it is there. The events that stand before it go to events().
-  /// Errors: kProtocol, kPeerLost, kInterrupted, kTooLarge (a new segment beyond max_frame_size), kNoMemory.
-  [[nodiscard]] Result<Step> poll(Frame& frame);
+  /// Takes the next frame or message, if it is there. The events that stand before it go to events().
+  /// Errors: kProtocol, kPeerLost, kInterrupted, kTooLarge (beyond max_frame_size), kNoMemory.
+  [[nodiscard]] virtual Result<Step> poll(Frame& frame) = 0;
+  /// Waits for a microsecond or two at most. True when poll() may find something.
+  [[nodiscard]] virtual bool spin_briefly() noexcept = 0;
+  /// Waits until poll() may find something, `stop()` is true, or the deadline (ns of CLOCK_MONOTONIC) has come. Bounded
+  /// by 200 ms.
+  virtual void wait(const std::function<bool()>& stop, std::int64_t deadline_ns) noexcept = 0;
+  virtual void wake() noexcept = 0;  ///< any thread: ends wait()
+
+  /// The last poll() found something that a message on its way stands before; wait() waits for that one.
+  [[nodiscard]] virtual bool awaits_message() const noexcept { return false; }
+  /// Tells the producer that we take no more.
+  virtual void leave() noexcept = 0;
+  /// Sends a request to the producer, or nothing of it. Any thread. Errors: kFull (too many at once, or the producer
+  /// doesn't read them), kPeerLost, kSystem.
+  [[nodiscard]] Result<void> send(const format::Request& request);
+
+  [[nodiscard]] virtual Transport transport() const noexcept = 0;
+  /// Number of the frame that is expected next. The taking thread's.
+  [[nodiscard]] virtual std::uint64_t next_index() const noexcept = 0;
+  // Statistics; any thread.
+  [[nodiscard]] virtual const ring::ConsumerPage& page() const noexcept = 0;
+  [[nodiscard]] virtual std::uint64_t spins() const noexcept = 0;
+  [[nodiscard]] virtual std::uint32_t held() const noexcept = 0;
+
   /// Events that stand before the frame or marker of the last poll(), and at first the sticky ones. The caller takes
   /// them out.
-  [[nodiscard]] std::deque<format::Event>& events() noexcept { return events_; }
-
+  [[nodiscard]] std::deque<Pending>& events() noexcept { return events_; }
   /// Forgets the events that wait, but for the sticky ones: a flush drops them with the frames.
   void drop_passing_events();
 
@@ -72,102 +94,85 @@ class Connection final : public ring::ControlIn {
     return flushes_begun_.load(std::memory_order_acquire) != flushes_ended_;
   }
 
-  [[nodiscard]] bool spin_briefly() noexcept { return !awaits_message_ && reader_->spin_briefly(); }
-  template <class Stop>
-  void wait(Stop&& stop, std::int64_t deadline_ns) noexcept {
-    if (awaits_message_) {
-      if (!stop()) wait_for_message(deadline_ns);
-    } else {
-      reader_->wait([&] { return lost_.load(std::memory_order_acquire) || stop(); }, deadline_ns);
-    }
-  }
-  void wake() noexcept;  // any thread: ends wait()
+  /// FLUSH_STOPs since the connection was made. The taking thread's.
+  [[nodiscard]] std::uint32_t flushes_ended() const noexcept { return flushes_ended_; }
 
-  /// The last poll() found an entry whose control message is still on its way; wait() waits for it.
-  [[nodiscard]] bool awaits_message() const noexcept { return awaits_message_; }
-  /// The producer is gone. Look before poll(): what it published before is still taken.
+  /// The producer is gone. Look before poll(): what it published before is still taken. Any thread.
   [[nodiscard]] bool lost() const noexcept { return lost_.load(std::memory_order_acquire); }
-  /// Why, if it broke the protocol.
+  /// Why, if it broke the protocol. Any thread.
   [[nodiscard]] std::optional<Error> fault() const;
-
-  /// Tells the producer that we take no more; slots go back as the Frames are released.
-  void leave() noexcept;
-
-  /// Sends a request to the producer, or nothing of it. Any thread. Errors: kFull (too many at once, or the producer
-  /// doesn't read them), kPeerLost, kSystem.
-  [[nodiscard]] Result<void> send(const format::Request& request);
-
-  [[nodiscard]] const std::array<std::uint8_t, 16>& instance_id() const noexcept { return instance_id_; }
+  /// Granted by the producer.
   [[nodiscard]] bool gating() const noexcept { return gating_; }
   [[nodiscard]] bool demoted() const noexcept { return demoted_.load(std::memory_order_relaxed); }
-  [[nodiscard]] const ring::Reader& reader() const noexcept { return *reader_; }
+  /// Of the producer.
+  [[nodiscard]] const std::array<std::uint8_t, 16>& instance_id() const noexcept { return welcome_.instance_id; }
+  [[nodiscard]] const wire::Welcome& welcome() const noexcept { return welcome_; }
 
-  // ring::ControlIn
-  [[nodiscard]] Result<std::uint64_t> apply_up_to(std::uint16_t ctl) override;
+ protected:
+  Connection(wire::Welcome welcome, std::function<void()> on_flush);
+  virtual ~Connection() = default;
+  /// No callback runs any more, or will.
+  void stop_telling() noexcept;
+  void tell_flush() const {
+    if (on_flush_) on_flush_();
+  }
+
+  /// Where the payload of a Frame lies.
+  enum class Place : std::uint8_t { kInline, kSlot, kCopy };
+  void hand_out(const ring::Taken& taken, Place place, Frame& frame) noexcept {
+    frame.size_ = taken.size;
+    frame.side_size_ = taken.side_data;
+    frame.seq_ = taken.index;
+    frame.skipped_ = taken.skipped;
+    frame.due_ns_ = taken.due_ns;
+    frame.publish_ns_ = taken.publish_ns;
+    if (place == Place::kInline) {
+      frame.kind_ = Frame::Kind::kInline;
+      return;
+    }
+    frame.data_ = taken.data;
+    frame.record_ = taken.record;
+    frame.kind_ = place == Place::kSlot ? Frame::Kind::kSlot : Frame::Kind::kCopy;
+    if (place != Place::kSlot) return;
+    frame.slot_ = taken.slot;
+    frame.connection_ = this;
+  }
+  [[nodiscard]] static std::uint64_t* inline_words(Frame& frame) noexcept { return frame.inline_words_; }
+
+  /// One more, on the monitor's thread.
+  void begin_flush() noexcept;
+  /// `count` since the connection was made have begun. Any thread.
+  void begin_flushes(std::uint32_t count) noexcept;
+  // On the taking thread.
+  /// Frame `index` is the first that counts again; `count` flushes have ended.
+  [[nodiscard]] Result<void> end_flushes(std::uint64_t index, std::uint32_t count);
+  void add_event(format::Event event, std::uint64_t index) { events_.push_back({std::move(event), index}); }
+  void set_demoted(bool demoted) noexcept;
+  void set_lost(std::optional<Error> why) noexcept;
+
+  /// Sends bytes to the producer as a whole, or nothing of them and false: it doesn't read. Under send_mutex_.
+  [[nodiscard]] virtual Result<bool> send_now(std::span<const std::byte> message) = 0;
+  std::mutex send_mutex_;
 
  private:
-  friend class framelane::Frame;
-  struct Inbound {
-    std::uint64_t number = 0;
-    wire::Message message;
-    std::vector<base::UniqueFd> fds;
-    std::size_t bytes = 0;
-  };
-
-  Connection(transport::ControlSocket socket, const wire::Welcome& welcome, std::unique_ptr<ring::Reader> reader,
-             const ConnectionSettings& settings);
-  ~Connection() override = default;
-
-  [[nodiscard]] Result<void> watch();
-  void on_socket();
-  void on_message(transport::Received received);
-  void set_lost(std::optional<Error> why) noexcept;
-  [[nodiscard]] Result<Inbound> next_message();
-  void wait_for_message(std::int64_t deadline_ns) noexcept;
-  [[nodiscard]] bool inbox_is_full() const noexcept;
-  [[nodiscard]] Result<void> apply(Inbound& message);
-  [[nodiscard]] Result<void> apply_event(std::uint64_t number, wire::EventMessage& message);
-  [[nodiscard]] Result<void> apply_flush_stop(std::uint64_t number, const wire::FlushStop& message);
-  [[nodiscard]] Result<void> apply_segment(const wire::AddSegment& message, std::vector<base::UniqueFd>& fds);
-  [[nodiscard]] bool make_frame(const ring::Taken& taken, Frame& frame);
-  [[nodiscard]] bool copy_frame(const ring::Taken& taken, Frame& frame) noexcept;
-
-  transport::ControlSocket socket_;
-  bool unsealed_ = false;
-  std::uint64_t max_frame_size_ = 0;
-  std::function<void()> on_flush_;
+  std::function<void()> on_flush_;  // the monitor's thread
   bool gating_ = false;
-  std::array<std::uint8_t, 16> instance_id_{};
-  std::unique_ptr<ring::Reader> reader_;
-  std::uint64_t applied_ = 0;  // number of the last message that was applied
-  std::deque<format::Event> events_;
-  std::uint32_t flushes_ended_ = 0;  // FLUSH_STOPs that were applied
-  bool awaits_message_ = false;      // the last poll() found an entry whose control message is still on its way
-  std::uint32_t inbox_seen_ = 0;     // inbox_word_ when that message was looked for
-  std::int64_t missing_since_ = 0;   // since when it is looked for; 0 = it isn't
+  wire::Welcome welcome_;
+  std::deque<Pending> events_;
 
   // FLUSH_STARTs that came. SYNC FLUSH: the monitor adds one and then wakes; the taking thread reads the wake word
   // before it looks, so a wake after that look changes the word and the futex doesn't sleep. Its own atomic, and not a
   // message in the inbox: it has to overtake those.
   std::atomic<std::uint32_t> flushes_begun_{0};
+  std::uint32_t flushes_ended_ = 0;             // FLUSH_STOPs that were applied
   std::atomic<std::uint32_t> flushes_told_{0};  // the taking thread's: FLUSH_STOPs that its caller knows of
   std::atomic<bool> lost_{false};
   std::atomic<bool> demoted_{false};
-  std::atomic<std::uint32_t> inbox_word_{0};  // futex: changes when something arrives or ends
-  mutable std::mutex inbox_mutex_;
-  std::deque<Inbound> inbox_;
-  std::size_t inbox_bytes_ = 0;
-  bool inbox_full_ = false;
-  bool died_ = false;  // the monitor's: the process is gone, though its socket may be open in a child of it
+  mutable std::mutex fault_mutex_;
   std::optional<Error> fault_;
-
-  std::mutex send_mutex_;
   RateLimit send_limit_{kRequestsAtOnce, kRequestsPerSecond};  // send_mutex_
-
-  // Last, so that the monitor's callbacks end before anything that they use.
-  base::UniqueFd pidfd_;
-  transport::Watch socket_watch_;
-  transport::Watch death_watch_;
 };
+
+[[nodiscard]] tl::unexpected<Error> broken_lane(std::string what);
 
 }  // namespace framelane::lane

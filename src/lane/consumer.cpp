@@ -56,6 +56,7 @@ void Consumer::interrupt() noexcept { core_->interrupt(); }
 void Consumer::resume() noexcept { core_->resume(); }
 ConsumerStats Consumer::stats() const { return core_->stats(); }
 std::string Consumer::transport() const { return core_->transport(); }
+std::string Consumer::transport_reason() const { return core_->transport_reason(); }
 const std::string& Consumer::descriptor() const noexcept { return core_->descriptor(); }
 void Consumer::close() noexcept { core_->close(); }
 

@@ -1,20 +1,19 @@
 // SPDX-License-Identifier: MIT
-// How a Consumer finds its producer, and finds one again.
+// How a Consumer finds its producer, and finds one again: the negotiator.
 #include <algorithm>
 #include <cerrno>
 #include <chrono>
 #include <cstdio>
-
-#include <poll.h>
-#include <time.h>
-#include <unistd.h>
+#include <utility>
 
 #include "framelane/base/log.hpp"
 
 #include "base/clock.hpp"
+#include "base/host.hpp"
 #include "lane/consumer_core.hpp"
 #include "lane/consumer_totals.hpp"
 #include "lane/settings_check.hpp"
+#include "transport/byte_stream.hpp"
 
 namespace framelane::lane {
 namespace {
@@ -23,18 +22,28 @@ constexpr std::int64_t kHandshakeNs = 5'000'000'000;
 constexpr std::int64_t kFirstBackoffNs = 20'000'000;
 constexpr std::int64_t kMostBackoffNs = 250'000'000;
 
-Error lasting(const wire::Reject& reject) {
-  switch (reject.code) {
-    case wire::RejectCode::kPermission:
-      return {Code::kPermission, reject.sentence};
-    case wire::RejectCode::kFrameSize:
-      return {Code::kTooLarge, reject.sentence};
-    case wire::RejectCode::kUnsupported:
-    case wire::RejectCode::kVersion:
-    case wire::RejectCode::kByteOrder:
-      return {Code::kUnsupported, reject.sentence};
+/// The producer is there, but this way can't be had with it: another one may.
+bool another_way_may_help(const Setback& why) noexcept {
+  switch (why.error.code) {
+    case Code::kUnsupported:
+    case Code::kNoMemory:
+    case Code::kSystem:
+    case Code::kProtocol:
+      return true;
     default:
-      return {Code::kRefused, reject.sentence};
+      return false;
+  }
+}
+
+/// Why a way was taken that nothing failed before.
+const char* reason_for(Transport transport) noexcept {
+  switch (transport) {
+    case Transport::kShm:
+      return "same host, descriptors passed";
+    case Transport::kTcp:
+      return "the descriptor names a TCP address";
+    default:
+      return "the descriptor names a Unix domain socket";
   }
 }
 
@@ -57,111 +66,154 @@ Result<bool> ConsumerCore::connect_step(std::int64_t until_ns) {
     // connect-timeout bounds the first connection only: a lane that was there once is worth waiting for.
     connect_until_ = totals_->connections == 0 ? base::deadline_after(settings_.connect_timeout) : base::kForever;
   }
-  if (handshake_) return await_welcome(until_ns);
-  if (now >= next_try_) return call();
+  if (approach_ != nullptr) return await(until_ns);
+  if (now >= next_try_) return try_way();
   if (now >= until_ns) return false;
-  pause(std::min(next_try_, until_ns), -1);
+  pause(std::min(next_try_, until_ns), -1, 0);
   return true;
 }
 
-Result<bool> ConsumerCore::call() {
-  auto socket = transport::ControlSocket::connect(path_);
-  if (!socket) {
-    const Code code = socket.error().code;
-    if (code == Code::kNotFound || code == Code::kTimeout) return retry_later(socket.error());
-    connect_until_ = 0;
-    return tl::unexpected(socket.error());
-  }
-  const transport::PeerCredentials peer = socket->peer();
-  if (peer.uid != geteuid() && peer.uid != 0) {
-    connect_until_ = 0;
-    return fail(Code::kPermission, "the producer of " + descriptor_ + " runs as another user (uid " +
-                                       std::to_string(peer.uid) +
-                                       "); frames are only taken from the same user or root");
-  }
-  const auto bytes = wire::encode(hello(), 0);
-  auto sent = socket->send(bytes);
-  if (!sent) return retry_later(sent.error());
-  handshake_ = std::move(*socket);
-  handshake_until_ = base::monotonic_ns() + kHandshakeNs;
+ApproachSettings ConsumerCore::approach_settings() const {
+  ApproachSettings wanted;
+  wanted.hello.mode = settings_.mode == Mode::kLatest ? wire::Mode::kLatest : wire::Mode::kEvery;
+  wanted.hello.gating = settings_.gating && settings_.mode == Mode::kEvery;
+  wanted.hello.max_held = settings_.max_held;
+  wanted.hello.abi_version = ring::kAbiVersion;
+  wanted.hello.max_frame_size = settings_.max_frame_size;
+  wanted.hello.name = program_invocation_short_name;
+  wanted.connection.max_frame_size = settings_.max_frame_size;
+  wanted.connection.max_held = settings_.max_held;
+  wanted.connection.latest = settings_.mode == Mode::kLatest;
+  wanted.connection.spin = spin_kind(settings_.spin);
+  wanted.connection.spin_budget = settings_.spin_budget;
+  wanted.psk_file = settings_.psk_file;
+  wanted.turn = rounds_;
+  const std::lock_guard lock(mutex_);
+  wanted.connection.on_flush = flush_callback_;
+  return wanted;
+}
+
+Result<bool> ConsumerCore::try_way() {
+  const Way& way = ways_[way_];
+  if (way.transport == Transport::kShm && shm_failed_) return way_failed({*shm_failed_, false});
+  return begin_approach(way);
+}
+
+Result<bool> ConsumerCore::begin_approach(const Way& way) {
+  auto begun = approach(way, approach_settings());
+  if (!begun) return way_failed(begun.error());
+  approach_ = std::move(*begun);
+  approach_until_ = base::monotonic_ns() + kHandshakeNs;
   return true;
 }
 
-wire::Hello ConsumerCore::hello() const {
-  wire::Hello hello;
-  hello.mode = settings_.mode == Mode::kLatest ? wire::Mode::kLatest : wire::Mode::kEvery;
-  hello.gating = settings_.gating && settings_.mode == Mode::kEvery;
-  hello.max_held = settings_.max_held;
-  hello.abi_version = ring::kAbiVersion;
-  hello.transports = wire::kTransportShm;
-  hello.max_frame_size = settings_.max_frame_size;
-  hello.name = program_invocation_short_name;
-  return hello;
-}
-
-Result<bool> ConsumerCore::await_welcome(std::int64_t until_ns) {
-  auto received = handshake_->receive();
-  if (!received) {
-    const Error why = received.error();
-    handshake_.reset();
-    if (why.code == Code::kPeerLost) return retry_later(why);
-    connect_until_ = 0;
-    return tl::unexpected(why);
+Result<bool> ConsumerCore::await(std::int64_t until_ns) {
+  auto connection = approach_->step();
+  if (!connection) return way_failed(std::move(connection.error()));
+  if (*connection != nullptr) {
+    approach_.reset();
+    return found(*connection);
   }
-  if (*received) return welcomed(std::move(**received));
   const std::int64_t now = base::monotonic_ns();
-  if (now >= handshake_until_ || now >= connect_until_) {
-    handshake_.reset();
-    return retry_later({Code::kTimeout, "a producer is there, but doesn't answer"});
-  }
+  if (now >= approach_until_ || now >= connect_until_)
+    return way_failed({{Code::kTimeout, "a producer is there, but doesn't answer"}, true});
   if (now >= until_ns) return false;
-  pause(std::min({until_ns, handshake_until_, connect_until_}), handshake_->fd());
+  pause(std::min({until_ns, approach_until_, connect_until_}), approach_->fd(), approach_->events());
   return true;
 }
 
-Result<bool> ConsumerCore::welcomed(transport::Received received) {
-  transport::ControlSocket socket = std::move(*handshake_);
-  handshake_.reset();
-  auto decoded = wire::decode(received.bytes);
-  if (decoded) {
-    if (const auto* const reject = std::get_if<wire::Reject>(&decoded->message)) {
-      if (wire::is_passing(reject->code)) return retry_later({Code::kRefused, reject->sentence});
-      connect_until_ = 0;
-      return tl::unexpected(lasting(*reject));
-    }
+// --- success
+
+Result<bool> ConsumerCore::found(Connection* connection) {
+  if (spare_ != nullptr) {
+    Connection* const spare = std::exchange(spare_, nullptr);
+    const bool same = connection->instance_id() == spare->instance_id();
+    (same ? spare : connection)->drop();
+    return adopt(same ? connection : spare, same ? "the same instance was found on this host" : "");
   }
-  connect_until_ = 0;
-  if (!decoded) return tl::unexpected(decoded.error());
-  auto* const welcome = std::get_if<wire::Welcome>(&decoded->message);
-  if (welcome == nullptr)
-    return fail(Code::kProtocol, "the producer broke the lane's protocol: first message isn't a WELCOME");
-  ConnectionSettings wanted;
-  wanted.max_frame_size = settings_.max_frame_size;
-  wanted.latest = settings_.mode == Mode::kLatest;
-  wanted.spin = spin_kind(settings_.spin);
-  wanted.spin_budget = settings_.spin_budget;
-  {
-    const std::lock_guard lock(mutex_);
-    wanted.on_flush = flush_callback_;
+  if (const auto way = way_to_memory(*connection)) {
+    spare_ = connection;
+    return begin_approach(*way);
   }
-  const auto producer_id = welcome->instance_id;
-  auto connection = Connection::create(std::move(socket), std::move(*welcome), std::move(received.fds), wanted);
-  if (!connection) return tl::unexpected(connection.error());
-  backoff_ns_ = 0;
-  next_try_ = 0;
+  return adopt(connection, "");
+}
+
+/// The same producer's shared memory, if a stream came from this host and nobody asked for just that.
+std::optional<Way> ConsumerCore::way_to_memory(const Connection& connection) const {
+  const wire::Welcome& welcome = connection.welcome();
+  if (connection.transport() != Transport::kTcp || settings_.transport != Transport::kAuto || shm_failed_)
+    return std::nullopt;
+  if (welcome.boot_id != base::boot_id() || welcome.served.empty()) return std::nullopt;
+  const auto served = descriptor::Descriptor::parse(welcome.served);
+  if (!served) return std::nullopt;
+  auto ways = consumer_ways(*served, Transport::kShm);
+  if (!ways) return std::nullopt;
+  return ways->front();
+}
+
+Result<bool> ConsumerCore::adopt(Connection* connection, std::string why) {
+  std::string reason = setbacks_in_words();
+  if (!why.empty()) reason = std::move(why);
+  if (reason.empty()) reason = reason_for(connection->transport());
+  connect_until_ = next_try_ = backoff_ns_ = 0;
+  way_ = 0;
+  setbacks_.clear();
   refusal_.reset();
   caps_.clear();   // the next producer may say none
   ended_ = false;  // another producer's stream is another one, and waited for
-  if (flush_told_) (*connection)->events().emplace_front().type = format::EventType::kFlushStop;
+  if (flush_told_) connection->events().emplace_front().event.type = format::EventType::kFlushStop;
+  const std::string words = std::string(to_string(connection->transport())) + " (" + reason + ")";
   {
     const std::lock_guard lock(mutex_);
-    connection_ = *connection;
-    producer_id_ = producer_id;
+    set_connection(connection);
+    producer_id_ = connection->instance_id();
+    transport_ = connection->transport();
+    transport_reason_ = std::move(reason);
     ++totals_->connections;
   }
   tell_connection(true);
-  base::log(base::LogLevel::kInfo, "connected to " + descriptor_ + " by shm (same host, descriptors passed)");
+  base::log(base::LogLevel::kInfo, "connected to " + descriptor_ + " by " + words);
   return true;
+}
+
+// --- failure
+
+Result<bool> ConsumerCore::way_failed(Setback why) {
+  approach_.reset();
+  if (spare_ != nullptr)  // the stream does, too
+    return adopt(std::exchange(spare_, nullptr), "shm: " + why.error.text);
+  const bool fallback = another_way_may_help(why);
+  setbacks_.push_back({ways_[way_].transport, std::move(why)});
+  do {
+    ++way_;
+  } while (way_ < ways_.size() && ways_[way_].is_fallback && !fallback);
+  return way_ < ways_.size() ? Result<bool>(true) : round_failed();
+}
+
+/// Every way was tried once.
+Result<bool> ConsumerCore::round_failed() {
+  way_ = 0;
+  ++rounds_;
+  shm_failed_.reset();
+  // The one that another try may mend says what is waited for; else the first, which was preferred.
+  const auto passing =
+      std::find_if(setbacks_.begin(), setbacks_.end(), [](const auto& one) { return one.second.passing; });
+  const bool again = passing != setbacks_.end();
+  Error why = (again ? *passing : setbacks_.front()).second.error;
+  if (setbacks_.size() > 1) why.text = setbacks_in_words();
+  setbacks_.clear();
+  if (again) return retry_later(std::move(why));
+  connect_until_ = 0;
+  return tl::unexpected(std::move(why));
+}
+
+std::string ConsumerCore::setbacks_in_words() const {
+  std::string words;
+  for (const auto& [transport, why] : setbacks_) {
+    if (!words.empty()) words += "; ";
+    words += std::string(to_string(transport)) + ": " + why.error.text;
+  }
+  return words;
 }
 
 Result<bool> ConsumerCore::retry_later(Error why) {
@@ -187,15 +239,8 @@ Result<bool> ConsumerCore::retry_later(Error why) {
   return true;
 }
 
-void ConsumerCore::pause(std::int64_t until_ns, int fd) noexcept {
-  pollfd fds[2] = {{interrupt_fd_.get(), POLLIN, 0}, {fd, POLLIN, 0}};
-  timespec left{};
-  if (until_ns != base::kForever) {
-    const std::int64_t wait = std::max<std::int64_t>(until_ns - base::monotonic_ns(), 0);
-    left.tv_sec = static_cast<time_t>(wait / 1'000'000'000);
-    left.tv_nsec = static_cast<long>(wait % 1'000'000'000);
-  }
-  ppoll(fds, fd >= 0 ? 2 : 1, until_ns != base::kForever ? &left : nullptr, nullptr);
+void ConsumerCore::pause(std::int64_t until_ns, int fd, short events) const noexcept {
+  static_cast<void>(transport::wait_for(fd, events, interrupt_fd_.get(), until_ns));
 }
 
 }  // namespace framelane::lane

@@ -27,29 +27,48 @@ format::Event flush_event(format::EventType type) {
   return event;
 }
 
+Result<base::UniqueFd> event_fd() {
+  base::UniqueFd fd(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+  if (fd.valid()) return fd;
+  return fail(Code::kSystem, "no event descriptor: " + base::system_words(errno));
+}
+
 }  // namespace
 
 Result<std::unique_ptr<ConsumerCore>> ConsumerCore::create(ConsumerSettings settings) {
   if (auto fine = check(settings); !fine) return tl::unexpected(fine.error());
   const auto descriptor = descriptor::Descriptor::parse(settings.lane, descriptor::Side::kConsumer);
   if (!descriptor) return tl::unexpected(descriptor.error());
-  const auto address = shm_address(*descriptor, descriptor::Side::kConsumer);
-  if (!address) return tl::unexpected(address.error());
-  auto path = address->socket_path();
-  if (!path) return tl::unexpected(path.error());
-  base::UniqueFd interrupt_fd(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
-  if (!interrupt_fd.valid())
-    return fail(Code::kSystem, std::string("no event descriptor: ") + base::system_words(errno));
+  auto ways = consumer_ways(*descriptor, settings.transport);
+  if (!ways) return tl::unexpected(std::move(ways.error()));
+  auto interrupt_fd = event_fd();
+  if (!interrupt_fd) return tl::unexpected(std::move(interrupt_fd.error()));
   std::string canonical = descriptor->to_string();
   return std::unique_ptr<ConsumerCore>(
-      new ConsumerCore(std::move(settings), std::move(canonical), std::move(*path), std::move(interrupt_fd)));
+      new ConsumerCore(std::move(settings), std::move(canonical), std::move(*ways), std::move(*interrupt_fd)));
 }
 
-ConsumerCore::ConsumerCore(ConsumerSettings settings, std::string descriptor, std::string path,
+Result<std::unique_ptr<ConsumerCore>> ConsumerCore::create(Connection* connection, std::string descriptor) {
+  auto interrupt_fd = event_fd();
+  if (!interrupt_fd) {
+    connection->drop();
+    return tl::unexpected(std::move(interrupt_fd.error()));
+  }
+  ConsumerSettings settings;
+  settings.reconnect = false;
+  std::unique_ptr<ConsumerCore> core(
+      new ConsumerCore(std::move(settings), std::move(descriptor), {}, std::move(*interrupt_fd)));
+  core->set_connection(connection);
+  core->totals_->connections = 1;
+  core->goes_on_after_end_ = true;
+  return core;
+}
+
+ConsumerCore::ConsumerCore(ConsumerSettings settings, std::string descriptor, std::vector<Way> ways,
                            base::UniqueFd interrupt_fd)
     : settings_(std::move(settings)),
       descriptor_(std::move(descriptor)),
-      path_(std::move(path)),
+      ways_(std::move(ways)),
       pid_(getpid()),
       interrupt_fd_(std::move(interrupt_fd)),
       jitter_(static_cast<std::uint32_t>(base::monotonic_ns()) ^ static_cast<std::uint32_t>(getpid())),
@@ -58,6 +77,15 @@ ConsumerCore::ConsumerCore(ConsumerSettings settings, std::string descriptor, st
 ConsumerCore::~ConsumerCore() { close(); }
 
 // --- take
+
+void ConsumerCore::set_connection(Connection* connection) noexcept {
+  connection_ = connection;
+  shm_ = connection->transport() == Transport::kShm ? static_cast<ShmConnection*>(connection) : nullptr;
+}
+
+bool ConsumerCore::spin_briefly() noexcept {
+  return shm_ != nullptr ? shm_->spin_briefly() : connection_->spin_briefly();
+}
 
 bool ConsumerCore::plain() const noexcept {
   return connection_ != nullptr && !interrupted() && !ended_ && !stash_ && connection_->events().empty() &&
@@ -75,7 +103,7 @@ bool ConsumerCore::plain() const noexcept {
     }
     if (deadline == 0) {
       // Two readings of the clock would take as long as a peer that answers at once.
-      if (timeout.count() > 0 && plain() && connection_->spin_briefly()) continue;
+      if (timeout.count() > 0 && plain() && spin_briefly()) continue;
       deadline = base::deadline_after(timeout);
     }
     if (!wait_for_more(deadline)) break;
@@ -97,7 +125,7 @@ bool ConsumerCore::plain() const noexcept {
 
 Result<bool> ConsumerCore::take_at_once(Frame& frame) {
   if (!plain()) return false;
-  auto step = connection_->poll(frame);
+  auto step = shm_ != nullptr ? shm_->poll(frame) : connection_->poll(frame);
   if (!step) return after_error(step.error()).map([](bool) { return false; });
   if (*step != Connection::Step::kFrame) return false;
   if (connection_->events().empty()) return true;
@@ -136,7 +164,8 @@ bool ConsumerCore::flush_news() const noexcept {
   if (connection_ == nullptr) return flush_told_;  // the producer went away without a FLUSH_STOP
   if (flush_told_) return false;
   const auto& waiting = connection_->events();
-  return connection_->flush_is_open() || (!waiting.empty() && waiting.front().type == format::EventType::kFlushStop);
+  return connection_->flush_is_open() ||
+         (!waiting.empty() && waiting.front().event.type == format::EventType::kFlushStop);
 }
 
 std::optional<Item> ConsumerCore::tell_flush() {
@@ -153,7 +182,8 @@ Result<std::optional<Item>> ConsumerCore::deliver(bool events) {
     return std::optional<Item>();
   }
   while (!waiting.empty()) {
-    format::Event event = std::move(waiting.front());
+    format::Event event = std::move(waiting.front().event);
+    event_index_ = waiting.front().index;
     waiting.pop_front();
     if (event.type == format::EventType::kFlushStop) {
       flush_told_ = false;
@@ -161,7 +191,7 @@ Result<std::optional<Item>> ConsumerCore::deliver(bool events) {
       if (events && !ended_) return std::optional<Item>(std::move(event));
       continue;
     }
-    ended_ = event.type == format::EventType::kEndOfStream;
+    ended_ = event.type == format::EventType::kEndOfStream && !goes_on_after_end_;
     if (event.type == format::EventType::kCaps) caps_ = event.text;
     if (events) return std::optional<Item>(std::move(event));
     if (ended_) return fail(Code::kEndOfStream, "end of stream");
@@ -198,12 +228,23 @@ Result<bool> ConsumerCore::connection_over(std::optional<Error> why) {
   if (!why) why = connection_->fault();
   drop_connection();
   if (ended_ && !why) return true;
+  if (why && goes_on_without_memory(*why)) return true;
   if (!settings_.reconnect) {
     final_ = why ? *why : Error{Code::kPeerLost, "the producer of " + descriptor_ + " left without an end of stream"};
     return tl::unexpected(*final_);
   }
   base::log(base::LogLevel::kInfo, "lost the producer of " + descriptor_ + "; waiting for it to come back");
   if (why) return tl::unexpected(*why);
+  return true;
+}
+
+/// Memory or descriptors ran out here: the same lane may be had over a stream.
+bool ConsumerCore::goes_on_without_memory(const Error& why) {
+  const bool lacking = why.code == Code::kNoMemory || why.code == Code::kUnsupported || why.code == Code::kSystem;
+  if (!lacking || transport_ != Transport::kShm || ways_.size() < 2) return false;
+  base::log(base::LogLevel::kWarning,
+            "lost the shared memory of " + descriptor_ + " (" + why.text + "); going on over another transport");
+  shm_failed_ = why;
   return true;
 }
 
@@ -214,9 +255,10 @@ void ConsumerCore::drop_connection() noexcept {
     const std::lock_guard lock(mutex_);
     dropped = std::exchange(connection_, nullptr);
     if (dropped == nullptr) return;
-    totals_->add(dropped->reader());
+    totals_->add(*dropped);
+    shm_ = nullptr;
   }
-  if (dropped->reader().held() != 0) dropped->leave();
+  if (dropped->held() != 0) dropped->leave();
   dropped->drop();
   tell_connection(false);
 }
@@ -275,11 +317,13 @@ void ConsumerCore::resume() noexcept {
 
 void ConsumerCore::close() noexcept {
   if (getpid() != pid_) {  // a forked child's copy: the mappings are not there, and the connection is the parent's
-    connection_ = nullptr;
+    connection_ = spare_ = nullptr;
+    static_cast<void>(approach_.release());
     static_cast<void>(new (std::nothrow) Frame(std::move(stash_)));  // never released: its page isn't mapped here
     return;
   }
-  handshake_.reset();
+  approach_.reset();
+  if (spare_ != nullptr) std::exchange(spare_, nullptr)->drop();
   drop_connection();
   final_ = Error{Code::kInvalidArgument, "this consumer is closed"};
 }
@@ -290,8 +334,8 @@ ConsumerStats ConsumerCore::stats() const {
   sum->add(*totals_);
   ConsumerStats stats;
   if (connection_ != nullptr) {
-    sum->add(connection_->reader());
-    stats.held = connection_->reader().held();
+    sum->add(*connection_);
+    stats.held = connection_->held();
     stats.connected = !connection_->lost();
     stats.gating = connection_->gating();
     stats.demoted = connection_->demoted();
@@ -302,14 +346,24 @@ ConsumerStats ConsumerCore::stats() const {
   stats.sleeps = sum->sleeps;
   stats.spins = sum->spins;
   stats.connections = sum->connections;
-  stats.transport = sum->connections != 0 ? "shm" : "";
+  stats.transport = transport_words();
+  stats.transport_reason = transport_reason_;
   stats.latency = measure::summarize(sum->latency);
   return stats;
 }
 
 std::string ConsumerCore::transport() const {
   const std::lock_guard lock(mutex_);
-  return totals_->connections != 0 ? "shm" : "";
+  return transport_words();
+}
+
+std::string ConsumerCore::transport_words() const {
+  return transport_ == Transport::kAuto ? std::string() : std::string(to_string(transport_));
+}
+
+std::string ConsumerCore::transport_reason() const {
+  const std::lock_guard lock(mutex_);
+  return transport_reason_;
 }
 
 }  // namespace framelane::lane

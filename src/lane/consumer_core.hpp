@@ -13,7 +13,10 @@
 #include "framelane/lane/consumer.hpp"
 
 #include "base/unique_fd.hpp"
+#include "lane/approach.hpp"
 #include "lane/connection.hpp"
+#include "lane/shm_connection.hpp"
+#include "lane/ways.hpp"
 #include "measure/histogram.hpp"
 #include "transport/control_socket.hpp"
 
@@ -25,6 +28,8 @@ namespace framelane::lane {
 class ConsumerCore {
  public:
   [[nodiscard]] static Result<std::unique_ptr<ConsumerCore>> create(ConsumerSettings settings);
+  /// The same over a connection that stands, and that no other follows. After an end of stream it waits for the next.
+  [[nodiscard]] static Result<std::unique_ptr<ConsumerCore>> create(Connection* connection, std::string descriptor);
   ~ConsumerCore();
 
   [[nodiscard]] Result<void> connect(std::int64_t deadline_ns);
@@ -48,21 +53,33 @@ class ConsumerCore {
   [[nodiscard]] const std::string& caps() const noexcept { return caps_; }
   [[nodiscard]] ConsumerStats stats() const;
   [[nodiscard]] std::string transport() const;
+  [[nodiscard]] std::string transport_reason() const;
   [[nodiscard]] const std::string& descriptor() const noexcept { return descriptor_; }
+  /// Of the event that next() returned last, kEndOfStream or kFlushStop: number of the first frame behind it.
+  [[nodiscard]] std::uint64_t event_index() const noexcept { return event_index_; }
+  /// The taking thread's. Null: not connected.
+  [[nodiscard]] const Connection* connection() const noexcept { return connection_; }
 
  private:
   struct Totals;  // of connections that are over
 
-  ConsumerCore(ConsumerSettings settings, std::string descriptor, std::string path, base::UniqueFd interrupt_fd);
+  ConsumerCore(ConsumerSettings settings, std::string descriptor, std::vector<Way> ways, base::UniqueFd interrupt_fd);
 
   // connect
   [[nodiscard]] Result<bool> connect_step(std::int64_t until_ns);
-  [[nodiscard]] Result<bool> call();
-  [[nodiscard]] Result<bool> await_welcome(std::int64_t until_ns);
-  [[nodiscard]] Result<bool> welcomed(transport::Received received);
+  [[nodiscard]] ApproachSettings approach_settings() const;
+  [[nodiscard]] Result<bool> try_way();
+  [[nodiscard]] Result<bool> begin_approach(const Way& way);
+  [[nodiscard]] Result<bool> await(std::int64_t until_ns);
+  [[nodiscard]] Result<bool> found(Connection* connection);
+  [[nodiscard]] std::optional<Way> way_to_memory(const Connection& connection) const;
+  [[nodiscard]] Result<bool> adopt(Connection* connection, std::string why);
+  [[nodiscard]] Result<bool> way_failed(Setback why);
+  [[nodiscard]] Result<bool> round_failed();
+  [[nodiscard]] std::string setbacks_in_words() const;
   [[nodiscard]] Result<bool> retry_later(Error why);
-  void pause(std::int64_t until_ns, int fd) noexcept;
-  [[nodiscard]] wire::Hello hello() const;
+  void pause(std::int64_t until_ns, int fd, short events) const noexcept;
+  void set_connection(Connection* connection) noexcept;
 
   // take
   [[nodiscard]] Result<bool> poll_connection(std::int64_t deadline_ns);
@@ -71,6 +88,9 @@ class ConsumerCore {
   [[nodiscard]] Result<bool> connection_over(std::optional<Error> why);
   void drop_connection() noexcept;
   void tell_connection(bool connected) const;
+  [[nodiscard]] bool goes_on_without_memory(const Error& why);
+  [[nodiscard]] std::string transport_words() const;  // under mutex_
+  [[nodiscard]] bool spin_briefly() noexcept;
   [[nodiscard]] bool plain() const noexcept;
   [[nodiscard]] bool wait_for_more(std::int64_t deadline_ns) noexcept;
   /// True when next() has to say that a flush begins or is over.
@@ -80,15 +100,21 @@ class ConsumerCore {
 
   ConsumerSettings settings_;
   std::string descriptor_;
-  std::string path_;
+  std::vector<Way> ways_;
   pid_t pid_;                    // of the process that opened it
   base::UniqueFd interrupt_fd_;  // readable while interrupted
   std::atomic<bool> interrupted_{false};
 
   // The taking thread's.
   Connection* connection_ = nullptr;  // changed under mutex_ too
-  std::optional<transport::ControlSocket> handshake_;
-  std::int64_t handshake_until_ = 0;
+  ShmConnection* shm_ = nullptr;      // the same, where it is one: calls that the compiler sees through
+  std::unique_ptr<Approach> approach_;
+  std::int64_t approach_until_ = 0;
+  std::size_t way_ = 0;              // of ways_, that is tried
+  Connection* spare_ = nullptr;      // a stream that stands, while its producer's shared memory is tried
+  std::optional<Error> shm_failed_;  // shared memory was lost: the next try does without
+  std::vector<std::pair<Transport, Setback>> setbacks_;  // of this round
+  std::size_t rounds_ = 0;
   std::int64_t connect_until_ = 0;  // of the first connection; 0 = not begun
   std::int64_t next_try_ = 0;
   std::int64_t backoff_ns_ = 0;
@@ -97,12 +123,16 @@ class ConsumerCore {
   Frame stash_;  // taken, but events stand before it
   std::string caps_;
   bool ended_ = false;
-  bool flush_told_ = false;     // the caller knows of a flush that isn't over
-  std::optional<Error> final_;  // closed, or lost for good
+  bool goes_on_after_end_ = false;
+  std::uint64_t event_index_ = 0;  // Pending::index of the last event
+  bool flush_told_ = false;        // the caller knows of a flush that isn't over
+  std::optional<Error> final_;     // closed, or lost for good
 
   mutable std::mutex mutex_;  // connection_ for other threads, and the totals
   std::unique_ptr<Totals> totals_;
   std::array<std::uint8_t, 16> producer_id_{};  // of the last one
+  Transport transport_ = Transport::kAuto;      // of the last connection; kAuto: there was none
+  std::string transport_reason_;
   Consumer::ConnectionCallback connection_callback_;
   Consumer::FlushCallback flush_callback_;
 };

@@ -5,7 +5,6 @@
 
 #include "lane/consumer_core.hpp"
 #include "measure/histogram.hpp"
-#include "ring/reader.hpp"
 
 namespace framelane::lane {
 
@@ -29,14 +28,14 @@ struct ConsumerCore::Totals {
     measure::merge(latency, other.latency);
   }
 
-  void add(const ring::Reader& reader) noexcept {
+  void add(const Connection& connection) noexcept {
     constexpr auto relaxed = std::memory_order_relaxed;
-    const ring::ConsumerPage& page = reader.page();
+    const ring::ConsumerPage& page = connection.page();
     taken += page.taken.load(relaxed);
     skipped += page.skipped.load(relaxed);
     copied += page.copied.load(relaxed);
     sleeps += page.sleeps.load(relaxed);
-    spins += reader.spins();
+    spins += connection.spins();
     measure::merge(latency, page.latency);
   }
 };

@@ -21,6 +21,7 @@
 #include "lane/settings_check.hpp"
 #include "lane/wire_convert.hpp"
 #include "transport/lane_files.hpp"
+#include "transport/stream_socket.hpp"
 
 namespace framelane::lane {
 namespace {
@@ -45,36 +46,85 @@ Result<std::shared_ptr<ProducerCore>> ProducerCore::create(ProducerSettings sett
   if (auto fine = check(settings); !fine) return tl::unexpected(fine.error());
   const auto descriptor = descriptor::Descriptor::parse(settings.lane, descriptor::Side::kProducer);
   if (!descriptor) return tl::unexpected(descriptor.error());
-  const auto address = shm_address(*descriptor, descriptor::Side::kProducer);
-  if (!address) return tl::unexpected(address.error());
-  if (auto path = address->socket_path(); !path) return tl::unexpected(path.error());
-  auto files = transport::LaneFiles::claim(address->directory.empty() ? descriptor::runtime_dir() : address->directory,
-                                           address->name);
-  if (!files) return tl::unexpected(files.error());
+  auto place = producer_place(*descriptor, settings.transport);
+  if (!place) return tl::unexpected(std::move(place.error()));
   auto id = random_id();
   if (!id) return tl::unexpected(id.error());
   auto monitor = transport::Monitor::instance();
   if (!monitor) return tl::unexpected(monitor.error());
 
-  std::string canonical = "lane.shm://" + files->socket_path();
-  std::shared_ptr<ProducerCore> core(new ProducerCore(std::move(settings), std::move(canonical)));
+  std::shared_ptr<ProducerCore> core(new ProducerCore(std::move(settings), std::move(*place)));
   core->pid_ = getpid();
   core->instance_id_ = *id;
   core->monitor_ = *monitor;
-  auto writer = ring::Writer::create(writer_settings(core->settings_, address->name), *id, *core);
-  if (!writer) return tl::unexpected(writer.error());
-  core->writer_ = std::move(*writer);
-  auto ring_fd = transport::share_fd(core->writer_->ring_fd());
-  if (!ring_fd) return tl::unexpected(ring_fd.error());
-  core->ring_fd_ = std::move(*ring_fd);
-  auto server = transport::ControlServer::start(std::move(*files), *core);
-  if (!server) return tl::unexpected(server.error());
-  core->server_ = std::move(*server);
+  if (auto opened = core->open_place(); !opened) return tl::unexpected(std::move(opened.error()));
   return core;
 }
 
-ProducerCore::ProducerCore(ProducerSettings settings, std::string descriptor)
-    : settings_(std::move(settings)), descriptor_(std::move(descriptor)), leaky_(settings_.leaky) {}
+ProducerCore::ProducerCore(ProducerSettings settings, Place place)
+    : settings_(std::move(settings)), place_(std::move(place)), leaky_(settings_.leaky) {}
+
+/// Claims the lane, makes its memory, and lets consumers in.
+Result<void> ProducerCore::open_place() {
+  if (auto fine = check_security(); !fine) return fine;
+  std::optional<transport::LaneFiles> files;
+  if (place_.has_files) {
+    auto claimed = transport::LaneFiles::claim(place_.directory, place_.lane);
+    if (!claimed) return tl::unexpected(std::move(claimed.error()));
+    files = std::move(*claimed);
+  }
+  if (place_.uds || !place_.tcp.empty()) {
+    auto streams = StreamServer::listen(place_, settings_.psk_file);
+    if (!streams) return tl::unexpected(std::move(streams.error()));
+    streams_ = std::move(*streams);
+  }
+  descriptor_ = place_.to_string();
+  auto writer = ring::Writer::create(writer_settings(settings_, place_.lane), instance_id_, *this);
+  if (!writer) return tl::unexpected(writer.error());
+  writer_ = std::move(*writer);
+  auto ring_fd = transport::share_fd(writer_->ring_fd());
+  if (!ring_fd) return tl::unexpected(ring_fd.error());
+  ring_fd_ = std::move(*ring_fd);
+  if (files) {
+    auto server = transport::ControlServer::start(std::move(*files), *this, {64, settings_.handshake_timeout});
+    if (!server) return tl::unexpected(server.error());
+    server_ = std::move(*server);
+  }
+  if (streams_ == nullptr) return {};
+  RelayHost host;
+  host.lane = place_.lane;
+  host.descriptor = descriptor_;
+  host.served = descriptor_;
+  host.instance_id = instance_id_;
+  host.max_held = settings_.max_held;
+  host.handshake_timeout = settings_.handshake_timeout;
+  host.admission = [weak = weak_from_this()](const PeerInfo& peer) {
+    const auto core = weak.lock();
+    return core != nullptr ? core->admission_of(peer) : Admission::kRefused;
+  };
+  host.join = [weak = weak_from_this()](transport::ControlSocket socket, const wire::Hello& hello, const PeerInfo& peer,
+                                        bool may_gate) {
+    if (const auto core = weak.lock()) core->on_stream_hello(std::move(socket), hello, peer, may_gate);
+  };
+  return streams_->start(std::move(host));
+}
+
+/// TCP beyond this host needs a key, or somebody who says that it needs none.
+Result<void> ProducerCore::check_security() const {
+  if (settings_.insecure || !settings_.psk_file.empty()) return {};
+  for (const Place::Tcp& address : place_.tcp) {
+    auto loopback = transport::is_loopback_host(address.host);
+    if (!loopback) return tl::unexpected(std::move(loopback.error()));
+    if (*loopback) continue;
+    return fail(
+        Code::kPermission,
+        "\"" + address.host +
+            "\" can be reached from other hosts, and the frames would go to anybody: give a "
+            "psk-file (made by: echo \"lane:$(openssl rand -hex 32)\" > FILE; chmod 600 FILE), set insecure=true if "
+            "that is meant, or listen on 127.0.0.1");
+  }
+  return {};
+}
 
 ProducerCore::~ProducerCore() { close(); }
 

@@ -17,6 +17,8 @@
 
 #include "lane/rate_limit.hpp"
 #include "lane/request_queue.hpp"
+#include "lane/stream_server.hpp"
+#include "lane/ways.hpp"
 #include "ring/writer.hpp"
 #include "transport/control_server.hpp"
 #include "transport/monitor.hpp"
@@ -86,6 +88,7 @@ class ProducerCore final : public ring::ControlOut,
     explicit Peer(transport::ControlSocket taken)
         : socket(std::move(taken)), queue([this](bool writable) { want_writable(writable); }) {}
     void want_writable(bool writable) noexcept;
+    void set_who(const PeerInfo& who);
 
     ring::ConsumerId id = 0;
     transport::ControlSocket socket;
@@ -109,7 +112,9 @@ class ProducerCore final : public ring::ControlOut,
   };
   using StickyKey = std::pair<format::EventType, std::uint32_t>;
 
-  ProducerCore(ProducerSettings settings, std::string descriptor);
+  ProducerCore(ProducerSettings settings, Place place);
+  [[nodiscard]] Result<void> open_place();
+  [[nodiscard]] Result<void> check_security() const;
 
   // frames
   [[nodiscard]] Result<ring::SlotRef> slot_for(std::size_t size);
@@ -128,6 +133,10 @@ class ProducerCore final : public ring::ControlOut,
   void remember(const format::Event& event);
 
   // consumers; on the monitor's thread
+  [[nodiscard]] Admission admission_of(const PeerInfo& peer) const;
+  void on_stream_hello(transport::ControlSocket&& socket, const wire::Hello& hello, const PeerInfo& peer,
+                       bool may_gate);
+  void take_in(const PeerPtr& peer, const wire::Hello& hello);
   [[nodiscard]] Result<void> admit(const PeerPtr& peer, const wire::Hello& hello);
   [[nodiscard]] Result<void> watch(const PeerPtr& peer);
   [[nodiscard]] Result<transport::OutgoingPtr> welcome_for(const wire::Hello& hello, const ring::Writer::Joined& joined,
@@ -148,6 +157,7 @@ class ProducerCore final : public ring::ControlOut,
   void consumers_changed() noexcept;
 
   ProducerSettings settings_;
+  Place place_;
   std::string descriptor_;
   std::array<std::uint8_t, 16> instance_id_{};
   pid_t pid_ = 0;  // of the process that opened it
@@ -179,7 +189,9 @@ class ProducerCore final : public ring::ControlOut,
   Producer::RequestCallback request_callback_;
   bool requests_told_ = false;  // and not taken yet
 
-  std::unique_ptr<transport::ControlServer> server_;  // last: its thread calls everything above
+  // Last: their threads call everything above.
+  std::unique_ptr<StreamServer> streams_;             // null: shared memory alone
+  std::unique_ptr<transport::ControlServer> server_;  // null: TCP alone
 };
 
 }  // namespace framelane::lane

@@ -11,6 +11,7 @@
 
 #include "base/clock.hpp"
 #include "base/futex.hpp"
+#include "base/host.hpp"
 #include "lane/producer_core.hpp"
 #include "lane/wire_convert.hpp"
 
@@ -27,6 +28,14 @@ Result<void> push_flush_start(transport::SendQueue& queue) {
 }  // namespace
 
 // --- messages
+
+void ProducerCore::Peer::set_who(const PeerInfo& who) {
+  info.transport = who.transport;
+  info.address = who.address;
+  info.pid = who.pid;
+  info.uid = who.uid;
+  info.name = who.name;
+}
 
 void ProducerCore::Peer::want_writable(bool writable) noexcept {
   socket_watch.set_events(writable ? EPOLLIN | EPOLLRDHUP | EPOLLOUT : EPOLLIN | EPOLLRDHUP);
@@ -99,22 +108,49 @@ void ProducerCore::broke_protocol(ring::ConsumerId id, std::string_view field) {
 
 // --- joining
 
+Admission ProducerCore::admission_of(const PeerInfo& peer) const {
+  if (settings_.authorize) return settings_.authorize(peer);
+  if (peer.transport == Transport::kTcp || peer.uid == geteuid()) return Admission::kGating;
+  return peer.uid == 0 ? Admission::kNoGating : Admission::kRefused;
+}
+
 void ProducerCore::on_hello(transport::ControlSocket&& socket, const wire::Hello& hello,
                             const transport::PeerCredentials& peer) {
   if (hello.role != wire::Role::kConsumer) {
     transport::reject(socket, wire::RejectCode::kUnsupported, "this producer answers no observers");
     return;
   }
-  if (peer.uid != geteuid() && peer.uid != 0) {
+  if (!place_.shm) {
+    transport::reject(socket, wire::RejectCode::kUnsupported,
+                      "this producer shares no memory; its lane is at " + descriptor_);
+    return;
+  }
+  PeerInfo who;
+  who.pid = peer.pid;
+  who.uid = peer.uid;
+  who.name = hello.name;
+  const Admission admission = admission_of(who);
+  if (admission == Admission::kRefused) {
     transport::reject(socket, wire::RejectCode::kPermission, "this lane is for its owner and root only");
     return;
   }
   const auto joining = std::make_shared<Peer>(std::move(socket));
-  joining->info.pid = peer.pid;
-  joining->info.uid = peer.uid;
-  joining->info.name = hello.name;
+  joining->info.gating = admission == Admission::kGating;
+  joining->set_who(who);
+  take_in(joining, hello);
+}
+
+void ProducerCore::on_stream_hello(transport::ControlSocket&& socket, const wire::Hello& hello, const PeerInfo& peer,
+                                   bool may_gate) {
+  const auto joining = std::make_shared<Peer>(std::move(socket));
+  joining->info.gating = may_gate;
+  joining->set_who(peer);
+  take_in(joining, hello);
+}
+
+void ProducerCore::take_in(const PeerPtr& joining, const wire::Hello& hello) {
   joining->info.latest = hello.mode == wire::Mode::kLatest;
-  joining->info.gating = hello.gating && !joining->info.latest && peer.uid == geteuid();
+  joining->info.gating = joining->info.gating && hello.gating && !joining->info.latest;
   auto joined = watch(joining);
   if (joined) joined = admit(joining, hello);
   if (joined) return;
@@ -136,6 +172,7 @@ Result<void> ProducerCore::watch(const PeerPtr& peer) {
   });
   if (!socket) return tl::unexpected(socket.error());
   peer->socket_watch = std::move(*socket);
+  if (peer->info.transport != Transport::kShm) return {};  // the socket's other end is a relay of our own
   auto pidfd = peer->socket.peer_pidfd();
   if (!pidfd) return {};  // the hang-up alone has to do
   peer->pidfd = std::move(*pidfd);
@@ -162,6 +199,7 @@ Result<void> ProducerCore::admit(const PeerPtr& peer, const wire::Hello& hello) 
       if (logged.number > joined.start_number && queued) queued = peer->queue.push(logged.message);
     }
     const std::lock_guard lock(peers_mutex_);
+    if (closed_) queued = fail(Code::kPeerLost, "the producer is closing");
     if (flushing_ && queued) queued = push_flush_start(peer->queue);
     peers_.push_back(peer);
   });
@@ -196,6 +234,8 @@ Result<transport::OutgoingPtr> ProducerCore::welcome_for(const wire::Hello& hell
   welcome.max_held = joined.max_held;
   welcome.gating = peer.info.gating;
   welcome.unsealed = settings_.unsealed;
+  welcome.boot_id = base::boot_id();
+  welcome.served = descriptor_;
   auto page = transport::share_fd(joined.page_fd);
   if (!page) return tl::unexpected(page.error());
   std::vector<transport::SharedFd> fds{ring_fd_, *page};
@@ -326,8 +366,9 @@ void ProducerCore::close() noexcept {
     const std::lock_guard lock(peers_mutex_);
     if (std::exchange(closed_, true)) return;
   }
-  if (server_ == nullptr) return;  // create() failed half-way
-  server_->stop();
+  if (server_ != nullptr) server_->stop();
+  if (streams_ != nullptr) streams_->stop_accepting();
+  if (writer_ == nullptr) return;  // create() failed half-way
   std::vector<PeerPtr> peers;
   {
     const std::lock_guard lock(peers_mutex_);
@@ -344,6 +385,7 @@ void ProducerCore::close() noexcept {
     peer->death_watch.reset();
     writer_->remove_consumer(peer->id);
   }
+  if (streams_ != nullptr) streams_->drain(deadline);
   num_consumers_.store(0, std::memory_order_release);
   consumers_changed();
   // Also because a callback may be at work for a peer that was out of the list already, and uses this object.

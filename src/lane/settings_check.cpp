@@ -39,15 +39,15 @@ Result<void> first_error(std::initializer_list<Result<void>> checks) {
 }  // namespace
 
 Result<void> check(const ProducerSettings& settings) {
-  return first_error({in_range("burst", settings.burst, 1, 4096), in_range("history", settings.history, 0, 4096),
-                      in_range("max-loans", settings.max_loans, 1, 1024),
-                      in_range("max-held", settings.max_held, 1, 1024),
-                      in_range("max-consumers", settings.max_consumers, 1, ring::kMaxConsumers),
-                      in_range("max-frame-size", settings.max_frame_size, 1, kMostFrameBytes),
-                      in_range("max-side-data", settings.max_side_data, 0, ring::kMaxSideData),
-                      share("spin-budget", settings.spin_budget), not_negative("burst-time", settings.burst_time),
-                      not_negative("full-timeout", settings.full_timeout),
-                      not_negative("stall-timeout", settings.stall_timeout), not_negative("linger", settings.linger)});
+  return first_error(
+      {in_range("burst", settings.burst, 1, 4096), in_range("history", settings.history, 0, 4096),
+       in_range("max-loans", settings.max_loans, 1, 1024), in_range("max-held", settings.max_held, 1, 1024),
+       in_range("max-consumers", settings.max_consumers, 1, ring::kMaxConsumers),
+       in_range("max-frame-size", settings.max_frame_size, 1, kMostFrameBytes),
+       in_range("max-side-data", settings.max_side_data, 0, ring::kMaxSideData),
+       share("spin-budget", settings.spin_budget), not_negative("burst-time", settings.burst_time),
+       not_negative("full-timeout", settings.full_timeout), not_negative("stall-timeout", settings.stall_timeout),
+       not_negative("linger", settings.linger), not_negative("handshake-timeout", settings.handshake_timeout)});
 }
 
 Result<void> check(const ConsumerSettings& settings) {
@@ -55,20 +55,6 @@ Result<void> check(const ConsumerSettings& settings) {
                       in_range("max-frame-size", settings.max_frame_size, 1, kMostFrameBytes),
                       share("spin-budget", settings.spin_budget),
                       not_negative("connect-timeout", settings.connect_timeout)});
-}
-
-Result<descriptor::Address> shm_address(const descriptor::Descriptor& descriptor, descriptor::Side side) {
-  using descriptor::Transport;
-  const auto serves = [](const descriptor::Address& address) {
-    return address.transport == Transport::kAny || address.transport == Transport::kShm;
-  };
-  const auto& all = descriptor.addresses();
-  const auto first = std::find_if(all.begin(), all.end(), serves);
-  const bool fine = side == descriptor::Side::kConsumer ? first != all.end() : all.size() == 1 && first == all.begin();
-  if (fine) return *first;
-  return fail(Code::kUnsupported,
-              "\"" + descriptor.to_string() +
-                  "\": this version has shared memory only; give a name like cam0 or one lane.shm:// address");
 }
 
 ring::SpinKind spin_kind(Spin spin) noexcept {

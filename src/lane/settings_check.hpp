@@ -2,7 +2,6 @@
 #pragma once
 
 #include "framelane/base/result.hpp"
-#include "framelane/descriptor/descriptor.hpp"
 #include "framelane/lane/settings.hpp"
 
 #include "ring/spinner.hpp"
@@ -13,10 +12,6 @@ namespace framelane::lane {
 /// Errors: kInvalidArgument (names the setting, its limits and the value).
 [[nodiscard]] Result<void> check(const ProducerSettings& settings);
 [[nodiscard]] Result<void> check(const ConsumerSettings& settings);
-
-/// The address that shared memory, the only transport so far, can serve: a producer must serve all that the descriptor
-/// names, a consumer takes the first that it can. Errors: kUnsupported.
-[[nodiscard]] Result<descriptor::Address> shm_address(const descriptor::Descriptor& descriptor, descriptor::Side side);
 
 [[nodiscard]] ring::SpinKind spin_kind(Spin spin) noexcept;
 [[nodiscard]] ring::WhenFull when_full(Leaky leaky) noexcept;

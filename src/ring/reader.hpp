@@ -14,6 +14,7 @@
 
 #include "memory/sealed_memory.hpp"
 #include "ring/layout.hpp"
+#include "ring/page_counters.hpp"
 #include "ring/spinner.hpp"
 
 namespace framelane::ring {
@@ -118,19 +119,14 @@ class Reader {
     return static_cast<std::uint32_t>(taken_.load(std::memory_order_relaxed) - released);
   }
   [[nodiscard]] std::uint32_t max_held() const noexcept { return max_held_; }
+  /// Number of the frame that is expected next. The taking thread's.
+  [[nodiscard]] std::uint64_t next_index() const noexcept { return next_index_; }
 
   void count_skipped(std::uint64_t frames) noexcept { count(page_->skipped, frames); }
   /// One more frame, number `index`; `publish_ns_untrusted` 0: it wasn't stamped.
   void count_taken(std::uint64_t index, std::uint64_t skipped, bool copied,
                    std::int64_t publish_ns_untrusted) noexcept {
-    count(page_->taken);
-    if (copied) count(page_->copied);
-    if (skipped != 0) count(page_->skipped, skipped);
-    if (publish_ns_untrusted == 0) return;
-    const std::int64_t now = base::monotonic_ns();
-    if (publish_ns_untrusted < 0 || publish_ns_untrusted > now) return;  // no time at which it can have been published
-    spinner_.note(publish_ns_untrusted, index);
-    measure::record(page_->latency, static_cast<std::uint64_t>(now - publish_ns_untrusted));
+    if (ring::count_taken(*page_, skipped, copied, publish_ns_untrusted)) spinner_.note(publish_ns_untrusted, index);
   }
   [[nodiscard]] const ConsumerPage& page() const noexcept { return *page_; }
   [[nodiscard]] std::uint64_t spins() const noexcept { return spins_.load(std::memory_order_relaxed); }
@@ -169,9 +165,6 @@ class Reader {
   [[nodiscard]] const Segment* segment_of(std::uint16_t slot) const noexcept;
   void unmap_retired() noexcept;
   [[nodiscard]] bool is_read(const Segment& segment) const noexcept;
-  static void count(std::atomic<std::uint64_t>& counter, std::uint64_t more = 1) noexcept {  // one writer
-    counter.store(counter.load(std::memory_order_relaxed) + more, std::memory_order_relaxed);
-  }
 
   memory::Mapping ring_;
   memory::Mapping page_mapping_;

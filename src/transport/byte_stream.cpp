@@ -9,6 +9,7 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <sys/socket.h>
+#include <time.h>
 
 #include "base/clock.hpp"
 #include "base/text.hpp"
@@ -68,15 +69,17 @@ Result<std::size_t> SocketStream::receive(std::span<const iovec> buffers) noexce
   }
 }
 
+void SocketStream::finish() noexcept { ::shutdown(fd_.get(), SHUT_WR); }
+
 void SocketStream::shutdown() noexcept { ::shutdown(fd_.get(), SHUT_RDWR); }
 
 Result<void> wait_for(int fd, short events, int interrupt_fd, std::int64_t deadline_ns) noexcept {
-  constexpr std::int64_t kNsPerMs = 1'000'000;
+  constexpr std::int64_t kNsPerSecond = 1'000'000'000;
   while (true) {
-    const std::int64_t left = deadline_ns - base::monotonic_ns();
-    const std::int64_t ms = std::clamp<std::int64_t>((left + kNsPerMs - 1) / kNsPerMs, 0, 60'000);
+    const std::int64_t left = std::max<std::int64_t>(deadline_ns - base::monotonic_ns(), 0);
+    const timespec time{static_cast<time_t>(left / kNsPerSecond), static_cast<long>(left % kNsPerSecond)};
     std::array<pollfd, 2> fds{{{fd, events, 0}, {interrupt_fd, POLLIN, 0}}};
-    const int ready = poll(fds.data(), fds.size(), static_cast<int>(ms));
+    const int ready = ppoll(fds.data(), fds.size(), deadline_ns != base::kForever ? &time : nullptr, nullptr);
     if (ready > 0 && fds[1].revents != 0) return fail(Code::kInterrupted);
     if (ready > 0) return {};  // also an error or a hang-up: the next call tells which
     if (ready == 0 && base::monotonic_ns() >= deadline_ns) return fail(Code::kTimeout);

@@ -7,20 +7,17 @@
 #include <mutex>
 #include <utility>
 
-#include <sys/socket.h>
 #include <unistd.h>
 
 #include "framelane/base/log.hpp"
 
 #include "base/text.hpp"
 #include "ring/layout.hpp"
+#include "transport/acceptor.hpp"
 #include "transport/monitor.hpp"
 
 namespace framelane::transport {
 namespace {
-
-constexpr std::chrono::milliseconds kPause{100};  // after accept() failed for want of descriptors or memory
-constexpr int kAcceptedAtOnce = 16;               // then others that this thread serves have their turn
 
 std::string versions(std::uint32_t min, std::uint32_t max) {
   return min == max ? std::to_string(min) : std::to_string(min) + " to " + std::to_string(max);
@@ -44,10 +41,7 @@ struct ControlServer::State {
 
   Result<void> start();
   void stop();
-  void on_connection();
-  bool accept_one();
   void make_room();
-  void pause();
   void add(base::UniqueFd fd);
   void on_message(std::uint64_t id);
   void on_timeout(std::uint64_t id);
@@ -62,44 +56,23 @@ struct ControlServer::State {
   std::mutex mutex;
   std::map<std::uint64_t, std::unique_ptr<Pending>> pending;
   std::uint64_t next_id = 1;
-  bool paused = false;  // and the log says so
-  Watch resume;
-  Watch listener;
+  std::unique_ptr<Acceptor> acceptor;
 };
 
 Result<void> ControlServer::State::start() {
-  auto watched = monitor.watch(files.listener(), 0, [this](std::uint32_t) { on_connection(); });
-  if (!watched) return tl::unexpected(std::move(watched.error()));
-  listener = std::move(*watched);
-  listener.set_events(EPOLLIN);  // only now, since on_connection() uses `listener`
+  auto started = Acceptor::start(monitor, files.listener(), files.socket_path(), [this](base::UniqueFd fd) {
+    make_room();
+    add(std::move(fd));
+  });
+  if (!started) return tl::unexpected(std::move(started.error()));
+  acceptor = std::move(*started);
   return {};
 }
 
 void ControlServer::State::stop() {
-  listener.reset();
-  resume.reset();
+  acceptor.reset();
   const std::lock_guard lock(mutex);
   pending.clear();
-}
-
-void ControlServer::State::on_connection() {
-  for (int accepted = 0; accepted < kAcceptedAtOnce; ++accepted) {
-    if (!accept_one()) return;
-  }
-}
-
-/// Returns whether to go on.
-bool ControlServer::State::accept_one() {
-  base::UniqueFd fd(accept4(files.listener(), nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC));
-  if (fd.valid()) {
-    paused = false;
-    make_room();
-    add(std::move(fd));
-    return true;
-  }
-  if (errno == EINTR || errno == ECONNABORTED) return true;
-  if (errno != EAGAIN) pause();
-  return false;
 }
 
 /// Whoever connects and says nothing must not keep others out: the one that has been silent for longest goes, unless
@@ -112,16 +85,6 @@ void ControlServer::State::make_room() {
   const auto connection = take(oldest);
   base::log(base::LogLevel::kInfo,
             "dropped a connection to " + files.socket_path() + " that said no HELLO, to make room for others");
-}
-
-/// The waiting connection keeps the listener readable; without a pause this would be a loop without a wait.
-void ControlServer::State::pause() {
-  if (!std::exchange(paused, true)) {
-    base::log(base::LogLevel::kWarning, "cannot accept a connection to " + files.socket_path() + ": " +
-                                            base::system_words(errno) + " (trying until it can)");
-  }
-  listener.set_events(0);
-  resume = monitor.after(kPause, [this] { listener.set_events(EPOLLIN); });
 }
 
 void ControlServer::State::add(base::UniqueFd fd) {

@@ -81,6 +81,13 @@ void set_number(int fd, int level, int option, int value) noexcept {
   static_cast<void>(setsockopt(fd, level, option, &value, sizeof value));  // a wish
 }
 
+bool is_loopback(const sockaddr& address) noexcept {
+  if (address.sa_family == AF_INET)
+    return ntohl(reinterpret_cast<const sockaddr_in*>(&address)->sin_addr.s_addr) >> 24 == IN_LOOPBACKNET;
+  if (address.sa_family != AF_INET6) return false;
+  return IN6_IS_ADDR_LOOPBACK(&reinterpret_cast<const sockaddr_in6*>(&address)->sin6_addr) != 0;
+}
+
 }  // namespace
 
 // --- Unix domain
@@ -157,10 +164,16 @@ bool is_loopback(int fd, End end) noexcept {
   socklen_t size = sizeof address;
   auto* const raw = reinterpret_cast<sockaddr*>(&address);
   if ((end == End::kOurs ? getsockname(fd, raw, &size) : getpeername(fd, raw, &size)) != 0) return false;
-  if (address.ss_family == AF_INET)
-    return ntohl(reinterpret_cast<const sockaddr_in*>(raw)->sin_addr.s_addr) >> 24 == IN_LOOPBACKNET;
-  if (address.ss_family != AF_INET6) return false;
-  return IN6_IS_ADDR_LOOPBACK(&reinterpret_cast<const sockaddr_in6*>(raw)->sin6_addr) != 0;
+  return is_loopback(*raw);
+}
+
+Result<bool> is_loopback_host(const std::string& host) {
+  auto addresses = look_up(host, 0, AI_PASSIVE);
+  if (!addresses) return tl::unexpected(std::move(addresses.error()));
+  for (const addrinfo* address = addresses->get(); address != nullptr; address = address->ai_next) {
+    if (!is_loopback(*address->ai_addr)) return false;
+  }
+  return true;
 }
 
 void tune_stream(int fd, std::size_t frame_size) noexcept {

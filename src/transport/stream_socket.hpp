@@ -33,6 +33,10 @@ namespace framelane::transport {
 /// Errors: kNotFound (no such host, or nobody listens there), kTimeout, kPermission, kSystem.
 [[nodiscard]] Result<base::UniqueFd> begin_tcp(const std::string& host, std::uint16_t port, std::size_t turn = 0);
 
+/// Whether a host is this one alone: all addresses of its name are loopback ones. Waits as begin_tcp() does.
+/// Errors: kNotFound, kTimeout (no such host).
+[[nodiscard]] Result<bool> is_loopback_host(const std::string& host);
+
 enum class End { kOurs, kTheirs };
 /// Whether that end of a TCP socket has a loopback address: what comes from there comes from this host.
 [[nodiscard]] bool is_loopback(int fd, End end) noexcept;

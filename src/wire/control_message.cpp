@@ -19,7 +19,7 @@ void visit_fields(Archive& archive, T& hello) {
   archive.number("version_min", hello.version_min);
   archive.number("version_max", hello.version_max);
   archive.choice("byte_order", hello.byte_order, ByteOrder::kLittle, ByteOrder::kBig);
-  archive.choice("role", hello.role, Role::kConsumer, Role::kObserver);
+  archive.choice("role", hello.role, Role::kConsumer, Role::kSignals);
   archive.choice("mode", hello.mode, Mode::kEvery, Mode::kLatest);
   archive.flag("gating", hello.gating);
   archive.number("max_held", hello.max_held);
@@ -27,6 +27,8 @@ void visit_fields(Archive& archive, T& hello) {
   archive.number("transports", hello.transports);
   archive.number("max_frame_size", hello.max_frame_size);
   archive.label("name", hello.name, kMaxNameBytes);
+  archive.label("lane", hello.lane, kMaxNameBytes);
+  archive.number("token", hello.token);
 }
 
 template <class Archive, Either<SegmentNotice> T>
@@ -77,6 +79,9 @@ void visit_fields(Archive& archive, T& welcome) {
   archive.number("max_held", welcome.max_held);
   archive.flag("gating", welcome.gating);
   archive.flag("unsealed", welcome.unsealed);
+  archive.bytes("boot_id", welcome.boot_id);
+  archive.text("served", welcome.served, kMaxServedBytes);
+  archive.number("token", welcome.token);
   archive.list("segments", welcome.segments, kMaxSegments);
   archive.list("sticky", welcome.sticky, kMaxStickyEvents);
 }
@@ -105,11 +110,14 @@ void visit_fields(Archive& archive, T& message) {
 }
 
 template <class Archive, Either<FlushStart> T>
-void visit_fields(Archive&, T&) {}
+void visit_fields(Archive& archive, T& message) {
+  archive.number("count", message.count);
+}
 
 template <class Archive, Either<FlushStop> T>
 void visit_fields(Archive& archive, T& message) {
   archive.number("first_seq", message.first_seq, kMaxSeq);
+  archive.number("count", message.count);
 }
 
 template <class Archive, Either<Demoted> T>

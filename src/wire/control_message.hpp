@@ -37,6 +37,7 @@ inline constexpr std::uint16_t kFlagPayloadInMemfd = 1;
 inline constexpr std::size_t kMaxInlineBytes = std::size_t{64} << 10;
 inline constexpr std::size_t kMaxNameBytes = 64;
 inline constexpr std::size_t kMaxSentenceBytes = 1024;
+inline constexpr std::size_t kMaxServedBytes = 4096;
 inline constexpr std::size_t kMaxTextBytes = std::size_t{8} << 20;     ///< of one event or one STATS answer
 inline constexpr std::size_t kMaxStateBytes = std::size_t{256} << 10;  ///< text of one kState event
 /// Of a WELCOME: stream start, caps, segment, two scopes of tags, an end, and the states.
@@ -77,6 +78,7 @@ enum class MessageType : std::uint16_t {
 enum class Role : std::uint8_t {
   kConsumer = 1,
   kObserver = 2,  ///< asks for statistics; never gets shared memory
+  kSignals = 3,   ///< second stream of a consumer, for what has to overtake its frames
 };
 
 enum class Mode : std::uint8_t {
@@ -101,15 +103,16 @@ enum Transport : std::uint32_t {
 
 /// Why a producer says no. Numbers that this build doesn't know are kept as they come.
 enum class RejectCode : std::uint32_t {
-  kBadHello = 1,     ///< the HELLO could not be read; the sentence names the field
-  kVersion = 2,      ///< no common version of protocol or ABI
-  kByteOrder = 3,    ///< shared memory of the other byte order
-  kPermission = 4,   ///< this user may not read the lane
-  kTooMany = 5,      ///< max-consumers are connected
-  kFrameSize = 6,    ///< the lane's frames are larger than the consumer's max-frame-size
-  kClosing = 7,      ///< the producer is going away
-  kNoResources = 8,  ///< memory or descriptors ran out at the producer
-  kUnsupported = 9,  ///< no common transport
+  kBadHello = 1,      ///< the HELLO could not be read; the sentence names the field
+  kVersion = 2,       ///< no common version of protocol or ABI
+  kByteOrder = 3,     ///< shared memory of the other byte order
+  kPermission = 4,    ///< this user may not read the lane
+  kTooMany = 5,       ///< max-consumers are connected
+  kFrameSize = 6,     ///< the lane's frames are larger than the consumer's max-frame-size
+  kClosing = 7,       ///< the producer is going away
+  kNoResources = 8,   ///< memory or descriptors ran out at the producer
+  kUnsupported = 9,   ///< no common transport
+  kUnknownLane = 10,  ///< another lane is served here
 };
 /// Whether trying again later can help.
 [[nodiscard]] constexpr bool is_passing(RejectCode code) noexcept {
@@ -131,6 +134,8 @@ struct Hello {
   std::uint32_t transports = 0;      ///< Transport bits that the sender can use; unknown bits are kept
   std::uint64_t max_frame_size = 0;  ///< bytes
   std::string name;  ///< the sender's process name; cut to kMaxNameBytes, and what isn't printable is read as '?'
+  std::string lane;  ///< that it wants; cut to kMaxNameBytes
+  std::uint64_t token = 0;  ///< with kSignals, of the WELCOME that the consumer got
 
   friend bool operator==(const Hello&, const Hello&) = default;
 };
@@ -150,7 +155,8 @@ struct SegmentNotice {
   friend bool operator==(const SegmentNotice&, const SegmentNotice&) = default;
 };
 
-/// Answer to a consumer's HELLO. Descriptors: ring, page, then one for each segment, in their order.
+/// Answer to a consumer's HELLO. Descriptors: ring, page, then one for each segment, in their order; on a stream none,
+/// and no segments and sticky events: those follow as messages.
 struct Welcome {
   static constexpr MessageType kType = MessageType::kWelcome;
 
@@ -159,15 +165,18 @@ struct Welcome {
   std::array<std::uint8_t, 16> instance_id{};
   std::uint32_t consumer_id = 0;
   std::uint32_t colour = 0;       ///< waiting line of the page
-  std::uint64_t start = 0;        ///< sequence number of the first entry to take
+  std::uint64_t start = 0;        ///< sequence number of the first entry to take; on a stream, of the first frame
   std::uint64_t last_number = 0;  ///< number of the last control message before start
   std::uint32_t entry_count = 0;
-  std::uint32_t page_size = 0;          ///< bytes
-  std::uint32_t max_held = 0;           ///< granted, frames
-  bool gating = false;                  ///< granted
-  bool unsealed = false;                ///< the kernel can't seal, and the producer allows that
-  std::vector<SegmentNotice> segments;  ///< live ones, at most kMaxSegments
-  std::vector<format::Event> sticky;    ///< state of the stream at start, at most kMaxStickyEvents
+  std::uint32_t page_size = 0;             ///< bytes
+  std::uint32_t max_held = 0;              ///< granted, frames
+  bool gating = false;                     ///< granted
+  bool unsealed = false;                   ///< the kernel can't seal, and the producer allows that
+  std::array<std::uint8_t, 16> boot_id{};  ///< of the producer's host, 0 = unknown: hosts that differ share no clock
+  std::string served;                      ///< descriptor with all places where the lane is served
+  std::uint64_t token = 0;                 ///< on a stream: random, for the HELLO of its signals
+  std::vector<SegmentNotice> segments;     ///< live ones, at most kMaxSegments
+  std::vector<format::Event> sticky;       ///< state of the stream at start, at most kMaxStickyEvents
 
   friend bool operator==(const Welcome&, const Welcome&) = default;
 };
@@ -187,7 +196,7 @@ struct EventMessage {
   static constexpr MessageType kType = MessageType::kEvent;
 
   format::Event event;    ///< text of at most kMaxTextBytes
-  std::uint64_t seq = 0;  ///< sequence number of its marker
+  std::uint64_t seq = 0;  ///< sequence number of its marker; on a stream, of the next frame
 
   friend bool operator==(const EventMessage&, const EventMessage&) = default;
 };
@@ -210,9 +219,12 @@ struct RetireSegment {
   friend bool operator==(const RetireSegment&, const RetireSegment&) = default;
 };
 
-/// Every frame that the consumer hasn't taken is dropped, until the FLUSH_STOP. Overtakes the frames.
+/// Every frame that the consumer hasn't taken is dropped, until the FLUSH_STOP. Overtakes the frames: a stream's
+/// consumer gets it twice, as a signal and in order.
 struct FlushStart {
   static constexpr MessageType kType = MessageType::kFlushStart;
+
+  std::uint32_t count = 0;  ///< on a stream: flushes begun since the consumer joined, this one included
 
   friend bool operator==(const FlushStart&, const FlushStart&) = default;
 };
@@ -221,7 +233,8 @@ struct FlushStart {
 struct FlushStop {
   static constexpr MessageType kType = MessageType::kFlushStop;
 
-  std::uint64_t first_seq = 0;  ///< of its marker: what comes before is dropped
+  std::uint64_t first_seq = 0;  ///< of its marker (on a stream, of the next frame): what comes before is dropped
+  std::uint32_t count = 0;      ///< on a stream: flushes ended since the consumer joined, this one included
 
   friend bool operator==(const FlushStop&, const FlushStop&) = default;
 };

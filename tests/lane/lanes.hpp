@@ -6,6 +6,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
+#include <fstream>
 #include <functional>
 #include <memory>
 #include <numeric>
@@ -15,6 +16,8 @@
 #include <vector>
 
 #include <gtest/gtest.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #include "framelane/lane/consumer.hpp"
@@ -28,7 +31,14 @@ using namespace std::chrono_literals;
 using Bytes = std::vector<std::byte>;
 
 /// Long enough for a slow machine; a test that waits this long has failed.
-inline constexpr std::chrono::nanoseconds kPatience = 20s;
+inline constexpr std::chrono::nanoseconds kPatience = 3s;
+
+/// The transport that is tested: what $FRAMELANE_TEST_TRANSPORT says ("shm", "uds" or "tcp"; else shm).
+[[nodiscard]] inline Transport tested_transport() {
+  const char* const told = std::getenv("FRAMELANE_TEST_TRANSPORT");
+  const std::string name = told != nullptr ? told : "shm";
+  return name == "tcp" ? Transport::kTcp : name == "uds" ? Transport::kUds : Transport::kShm;
+}
 
 /// An own directory for lanes, named by $FRAMELANE_DIR while it lives.
 class LaneDirectory {
@@ -50,6 +60,40 @@ class LaneDirectory {
  private:
   std::string path_;
 };
+
+/// A free port of loopback for the lane, the same in every process that has the directory.
+[[nodiscard]] inline std::string port_of(const std::string& lane) {
+  const std::string path = std::string(std::getenv("FRAMELANE_DIR")) + "/" + lane + ".port";
+  const int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  sockaddr_in address{};
+  address.sin_family = AF_INET;
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  socklen_t size = sizeof address;
+  if (fd < 0 || bind(fd, reinterpret_cast<sockaddr*>(&address), size) != 0 ||
+      getsockname(fd, reinterpret_cast<sockaddr*>(&address), &size) != 0)
+    throw std::runtime_error("no free port");
+  ::close(fd);
+  const std::string port = std::to_string(ntohs(address.sin_port));
+  const std::string own = path + "." + std::to_string(getpid());
+  std::ofstream(own) << port;
+  static_cast<void>(link(own.c_str(), path.c_str()));  // whoever is first
+  unlink(own.c_str());
+  std::string agreed;
+  std::ifstream(path) >> agreed;
+  return agreed;
+}
+
+/// The descriptor of a lane over the tested transport.
+[[nodiscard]] inline std::string address_of(const std::string& lane) {
+  if (tested_transport() != Transport::kTcp || lane.find(':') != std::string::npos) return lane;
+  return "lane.tcp://127.0.0.1:" + port_of(lane) + "/" + lane;
+}
+
+/// What the producer of a lane says of it.
+[[nodiscard]] inline std::string served_as(const std::string& lane) {
+  if (tested_transport() == Transport::kTcp) return address_of(lane);
+  return "lane." + std::string(to_string(tested_transport())) + "://" + std::getenv("FRAMELANE_DIR") + "/" + lane;
+}
 
 /// Fills a payload so that any byte of another frame in it would show.
 inline void fill(std::span<std::byte> bytes, std::uint64_t frame) {
@@ -90,14 +134,16 @@ template <class T>
 }
 
 [[nodiscard]] inline Producer produce(ProducerSettings settings = {}) {
-  if (settings.lane.empty()) settings.lane = "lane";
+  settings.lane = address_of(settings.lane.empty() ? "lane" : settings.lane);
+  if (settings.transport == Transport::kAuto) settings.transport = tested_transport();
   auto producer = Producer::open(std::move(settings));
   if (!producer) throw std::runtime_error(producer.error().text);
   return std::move(*producer);
 }
 
 [[nodiscard]] inline Consumer consume(ConsumerSettings settings = {}) {
-  if (settings.lane.empty()) settings.lane = "lane";
+  settings.lane = address_of(settings.lane.empty() ? "lane" : settings.lane);
+  if (settings.transport == Transport::kAuto) settings.transport = tested_transport();
   auto consumer = Consumer::open(std::move(settings));
   if (!consumer) throw std::runtime_error(consumer.error().text);
   return std::move(*consumer);

@@ -35,7 +35,7 @@ TEST_F(Life, TheConsumerMayComeFirst) {
 
 TEST_F(Life, BothSidesNameTheirLane) {
   Producer producer = produce();
-  EXPECT_EQ(producer.descriptor(), "lane.shm://" + directory_.path() + "/lane");
+  EXPECT_EQ(producer.descriptor(), served_as("lane"));
   ConsumerSettings settings;
   settings.lane = producer.descriptor();
   unsetenv("FRAMELANE_DIR");
@@ -227,7 +227,7 @@ TEST_F(Life, BothSidesMove) {
   Consumer other = std::move(consumer);
   take_frames(other, 0, 1);
   second = produce({.lane = "other"});  // closes the first lane
-  EXPECT_EQ(second.descriptor(), "lane.shm://" + directory_.path() + "/other");
+  EXPECT_EQ(second.descriptor(), served_as("other"));
   Producer third = produce();
   EXPECT_TRUE(eventually([&] { return other.try_take() && other.stats().connections == 2; }));
   other = join({.lane = "other"});

@@ -91,8 +91,10 @@ class Consumer {
   void resume() noexcept;
 
   [[nodiscard]] ConsumerStats stats() const;
-  /// "shm", also after the connection is lost; empty before the first one.
+  /// "shm", "uds" or "tcp", also after the connection is lost; empty before the first one.
   [[nodiscard]] std::string transport() const;
+  /// Why that one: what else was tried and why it can't serve, or what spoke for it.
+  [[nodiscard]] std::string transport_reason() const;
   [[nodiscard]] const std::string& descriptor() const noexcept;
 
   /// Leaves the lane. Frames that are still held stay readable; their slots go back when they are released.

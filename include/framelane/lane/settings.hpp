@@ -4,12 +4,24 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <string>
+#include <string_view>
 
 namespace framelane {
 
 /// Waits without bound.
 inline constexpr std::chrono::nanoseconds kForever = std::chrono::nanoseconds::max();
+
+/// How the bytes travel.
+enum class Transport {
+  kAuto,  ///< all that the descriptor allows: shared memory, else a Unix domain socket, else TCP
+  kShm,   ///< shared memory
+  kUds,   ///< Unix domain socket
+  kTcp,   ///< TCP
+};
+/// "auto", "shm", "uds", "tcp".
+[[nodiscard]] std::string_view to_string(Transport transport) noexcept;
 
 /// What a producer does when the ring is full, in the words of GStreamer's queue.
 enum class Leaky {
@@ -38,6 +50,22 @@ enum class Stamps {
   kOff,
 };
 
+/// Who wants to join a lane.
+struct PeerInfo {
+  Transport transport = Transport::kShm;
+  std::int32_t pid = 0;       ///< 0: unknown (TCP, another pid namespace)
+  std::uint32_t uid = 65534;  ///< 65534: unknown (TCP, another user namespace)
+  std::string name;           ///< the process's name, as it says itself
+  std::string address;        ///< with kTcp: host and port; else empty
+};
+
+/// What a producer says to one who wants to join.
+enum class Admission {
+  kRefused,   ///< gets an error that says so
+  kNoGating,  ///< joins, but is never waited for
+  kGating,    ///< joins, and is waited for if it wishes that
+};
+
 /// What a Producer is asked for. The defaults suit 30 to 60 frames a second.
 struct ProducerSettings {
   std::string lane;                        ///< name or descriptor; required
@@ -56,6 +84,13 @@ struct ProducerSettings {
   Spin spin = Spin::kAdaptive;
   double spin_budget = 0.02;                                  ///< share of one CPU
   std::chrono::nanoseconds linger = std::chrono::seconds(2);  ///< close() waits this long for queued messages
+  Transport transport = Transport::kAuto;  ///< serves only this one of those that the descriptor allows
+  bool insecure = false;   ///< allows TCP without a key on an address that isn't loopback: anybody can read the frames
+  std::string psk_file{};  ///< TCP: TLS 1.3 with the key in this file, which the consumers need, too; empty: plain
+  std::chrono::nanoseconds handshake_timeout = std::chrono::seconds(2);  ///< a connection that isn't ready then goes
+  /// Decides who may join, on any thread, at any time until close() has returned; must not wait, nor call this
+  /// Producer. Empty: over shm and UDS root and the own user (who alone gates), over TCP whoever can connect.
+  std::function<Admission(const PeerInfo&)> authorize{};
   bool unsealed = false;  ///< allows shm on kernels that can't seal (before 5.1): consumers could then write
 };
 
@@ -70,7 +105,9 @@ struct ConsumerSettings {
   /// Bytes. Slots have room for frames to grow: up to as much again and at most 1 MiB.
   std::size_t max_frame_size = 256u << 20;
   Spin spin = Spin::kAdaptive;
-  double spin_budget = 0.02;  ///< share of one CPU
+  double spin_budget = 0.02;               ///< share of one CPU
+  Transport transport = Transport::kAuto;  ///< tries only this one of those that the descriptor allows
+  std::string psk_file{};  ///< TCP: TLS 1.3 with the key in this file, which the producer needs, too; empty: plain
 };
 
 }  // namespace framelane

@@ -5,16 +5,19 @@
 #include <string>
 #include <vector>
 
+#include "framelane/lane/settings.hpp"
 #include "framelane/measure/latency.hpp"
 
 namespace framelane {
 
 /// What a producer knows of one consumer. Counts are frames since the consumer joined.
 struct ConsumerInfo {
-  std::uint32_t id = 0;             ///< unique in the producer's life, from 1
-  std::int32_t pid = 0;             ///< 0: unknown (another pid namespace)
-  std::uint32_t uid = 0;            ///< 65534: unknown
-  std::string name;                 ///< the consumer's process name
+  std::uint32_t id = 0;   ///< unique in the producer's life, from 1
+  std::int32_t pid = 0;   ///< 0: unknown (another pid namespace)
+  std::uint32_t uid = 0;  ///< 65534: unknown
+  std::string name;       ///< the consumer's process name
+  Transport transport = Transport::kShm;
+  std::string address;              ///< with kTcp: its host and port
   bool gating = false;              ///< the producer waits for it now
   bool demoted = false;             ///< lost that until it catches up
   bool latest = false;              ///< mode
@@ -54,7 +57,8 @@ struct ConsumerStats {
   bool connected = false;
   bool gating = false;  ///< granted by the producer
   bool demoted = false;
-  std::string transport;            ///< "shm"; empty before the first connection
+  std::string transport;            ///< "shm", "uds" or "tcp"; empty before the first connection
+  std::string transport_reason;     ///< why that one
   measure::LatencySummary latency;  ///< publish to take, ns, of the frames that were stamped
 };
 

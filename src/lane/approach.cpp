@@ -1,0 +1,223 @@
+// SPDX-License-Identifier: MIT
+#include "lane/approach.hpp"
+
+#include <optional>
+#include <utility>
+
+#include <poll.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "lane/shm_connection.hpp"
+#include "lane/stream_connection.hpp"
+#include "transport/stream_socket.hpp"
+
+namespace framelane::lane {
+namespace {
+
+tl::unexpected<Setback> setback(Error error, bool passing = false) {
+  return tl::unexpected<Setback>(Setback{std::move(error), passing});
+}
+
+tl::unexpected<Setback> refused(const wire::Reject& reject) {
+  using wire::RejectCode;
+  if (wire::is_passing(reject.code)) return setback({Code::kRefused, reject.sentence}, true);
+  switch (reject.code) {
+    case RejectCode::kPermission:
+      return setback({Code::kPermission, reject.sentence});
+    case RejectCode::kFrameSize:
+      return setback({Code::kTooLarge, reject.sentence});
+    case RejectCode::kUnknownLane:
+      return setback({Code::kNotFound, reject.sentence});
+    case RejectCode::kUnsupported:
+    case RejectCode::kVersion:
+    case RejectCode::kByteOrder:
+      return setback({Code::kUnsupported, reject.sentence});
+    default:
+      return setback({Code::kRefused, reject.sentence});
+  }
+}
+
+/// What the producer answered to the HELLO.
+Tried<wire::Welcome> welcome_in(Result<wire::Decoded> answer) {
+  if (!answer) return setback(std::move(answer.error()));
+  if (const auto* const reject = std::get_if<wire::Reject>(&answer->message)) return refused(*reject);
+  auto* const welcome = std::get_if<wire::Welcome>(&answer->message);
+  if (welcome == nullptr) return setback(broken_lane("first message isn't a WELCOME").value());
+  return std::move(*welcome);
+}
+
+/// Frames are only taken from the own user or root.
+Tried<void> check_producer(uid_t uid, const std::string& path) {
+  if (uid == geteuid() || uid == 0) return {};
+  return setback({Code::kPermission, "the producer at " + path + " runs as another user (uid " + std::to_string(uid) +
+                                         "); frames are only taken from the same user or root"});
+}
+
+// --- shared memory
+
+class ShmApproach final : public Approach {
+ public:
+  ShmApproach(transport::ControlSocket socket, const ConnectionSettings& settings)
+      : socket_(std::move(socket)), settings_(settings) {}
+
+  Tried<Connection*> step() override {
+    auto received = socket_.receive();
+    if (!received) return setback(received.error(), received.error().code == Code::kPeerLost);
+    if (!*received) return nullptr;
+    auto welcome = welcome_in(wire::decode((*received)->bytes));
+    if (!welcome) return tl::unexpected(std::move(welcome.error()));
+    auto connection =
+        ShmConnection::create(std::move(socket_), std::move(*welcome), std::move((*received)->fds), settings_);
+    if (!connection) return setback(std::move(connection.error()));
+    return *connection;
+  }
+  [[nodiscard]] int fd() const noexcept override { return socket_.fd(); }
+  [[nodiscard]] short events() const noexcept override { return POLLIN; }
+
+ private:
+  transport::ControlSocket socket_;
+  ConnectionSettings settings_;
+};
+
+Tried<std::unique_ptr<Approach>> approach_shm(const Way& way, const ApproachSettings& settings) {
+  auto socket = transport::ControlSocket::connect(way.path);
+  if (!socket) {
+    const Code code = socket.error().code;
+    return setback(std::move(socket.error()), code == Code::kNotFound || code == Code::kTimeout);
+  }
+  if (auto fine = check_producer(socket->peer().uid, way.path); !fine) return tl::unexpected(std::move(fine.error()));
+  auto sent = socket->send(wire::encode(settings.hello, 0));
+  if (!sent) return setback(std::move(sent.error()), true);
+  return approach_after_hello(std::move(*socket), settings.connection);
+}
+
+// --- streams
+
+tl::unexpected<Setback> stream_setback(Error error) {
+  const Code code = error.code;
+  return setback(std::move(error), code == Code::kPeerLost || code == Code::kNotFound || code == Code::kTimeout);
+}
+
+uid_t peer_uid(int fd) noexcept {
+  ucred peer{};
+  socklen_t size = sizeof peer;
+  return getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &size) == 0 ? peer.uid : static_cast<uid_t>(-1);
+}
+
+/// A connected, or connecting, stream of one of the ways that have one.
+Tried<std::unique_ptr<transport::ByteStream>> open_stream(const Way& way, const ApproachSettings& settings) {
+  const bool tcp = way.transport == Transport::kTcp;
+  auto socket = tcp ? transport::begin_tcp(way.host, way.port, settings.turn) : transport::connect_uds(way.path);
+  if (!socket) return stream_setback(std::move(socket.error()));
+  if (!tcp) {
+    if (auto fine = check_producer(peer_uid(socket->get()), way.path); !fine)
+      return tl::unexpected(std::move(fine.error()));
+  }
+  transport::tune_stream(socket->get(), 0);
+  return std::make_unique<transport::SocketStream>(std::move(*socket));
+}
+
+/// HELLO and WELCOME on one stream.
+class Greeting {
+ public:
+  Greeting(std::unique_ptr<transport::ByteStream> stream, const wire::Hello& hello, std::uint64_t max_frame_size)
+      : hello_(wire::encode(hello, 0)), end_(std::make_unique<StreamEnd>(std::move(stream), max_frame_size)) {}
+
+  /// Empty: not ready yet.
+  [[nodiscard]] Tried<std::optional<wire::Welcome>> step() {
+    if (!hello_.empty()) {
+      const iovec rest{hello_.data(), hello_.size()};
+      auto sent = end_->stream->send({&rest, 1});
+      if (!sent) return stream_setback(std::move(sent.error()));
+      hello_.erase(hello_.begin(), hello_.begin() + static_cast<std::ptrdiff_t>(*sent));
+      if (!hello_.empty()) return std::nullopt;
+    }
+    auto received = end_->receiver.receive();
+    if (!received) return stream_setback(std::move(received.error()));
+    if (!*received) return std::nullopt;
+    auto welcome = welcome_in(std::move(**received));
+    if (!welcome) return tl::unexpected(std::move(welcome.error()));
+    return std::optional(std::move(*welcome));
+  }
+  [[nodiscard]] int fd() const noexcept { return end_->stream->fd(); }
+  [[nodiscard]] short events() const noexcept { return hello_.empty() ? POLLIN : POLLOUT; }
+  [[nodiscard]] std::unique_ptr<StreamEnd> take_end() noexcept { return std::move(end_); }
+
+ private:
+  std::vector<std::byte> hello_;  // what of it isn't sent yet
+  std::unique_ptr<StreamEnd> end_;
+};
+
+/// First the stream of the frames, then that of the signals.
+class StreamApproach final : public Approach {
+ public:
+  StreamApproach(Way way, std::unique_ptr<transport::ByteStream> stream, const ApproachSettings& settings)
+      : way_(std::move(way)),
+        settings_(settings),
+        greeting_(std::in_place, std::move(stream), settings.hello, settings.connection.max_frame_size) {}
+
+  Tried<Connection*> step() override {
+    auto welcome = greeting_->step();
+    if (!welcome) return tl::unexpected(std::move(welcome.error()));
+    if (!*welcome) return nullptr;
+    if (frames_ == nullptr) return begin_signals(std::move(**welcome));
+    if ((*welcome)->instance_id != welcome_.instance_id)
+      return setback(broken_lane("instance_id of the second WELCOME").value(), true);
+    auto connection = StreamConnection::create(std::move(frames_), greeting_->take_end(), std::move(welcome_),
+                                               way_.transport, settings_.connection);
+    if (!connection) return setback(std::move(connection.error()));
+    return *connection;
+  }
+  [[nodiscard]] int fd() const noexcept override { return greeting_->fd(); }
+  [[nodiscard]] short events() const noexcept override { return greeting_->events(); }
+
+ private:
+  Tried<Connection*> begin_signals(wire::Welcome welcome) {
+    auto stream = open_stream(way_, settings_);
+    if (!stream) return tl::unexpected(std::move(stream.error()));
+    welcome_ = std::move(welcome);
+    frames_ = greeting_->take_end();
+    wire::Hello hello = settings_.hello;
+    hello.role = wire::Role::kSignals;
+    hello.token = welcome_.token;
+    greeting_.emplace(std::move(*stream), hello, 1);
+    return nullptr;
+  }
+
+  Way way_;
+  ApproachSettings settings_;
+  std::optional<Greeting> greeting_;
+  std::unique_ptr<StreamEnd> frames_;  // null: they are still being greeted
+  wire::Welcome welcome_;
+};
+
+Tried<std::unique_ptr<Approach>> approach_stream(const Way& way, const ApproachSettings& settings) {
+  auto stream = open_stream(way, settings);
+  if (!stream) return tl::unexpected(std::move(stream.error()));
+  return std::make_unique<StreamApproach>(way, std::move(*stream), settings);
+}
+
+}  // namespace
+
+std::unique_ptr<Approach> approach_after_hello(transport::ControlSocket socket, const ConnectionSettings& settings) {
+  return std::make_unique<ShmApproach>(std::move(socket), settings);
+}
+
+Tried<std::unique_ptr<Approach>> approach(const Way& way, const ApproachSettings& settings) {
+  ApproachSettings own = settings;
+  own.hello.lane = way.lane;
+  switch (way.transport) {
+    case Transport::kTcp:
+      own.hello.transports = wire::kTransportTcp;
+      return approach_stream(way, own);
+    case Transport::kUds:
+      own.hello.transports = wire::kTransportUds;
+      return approach_stream(way, own);
+    default:
+      own.hello.transports = wire::kTransportShm;
+      return approach_shm(way, own);
+  }
+}
+
+}  // namespace framelane::lane

@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: MIT
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "lane/connection.hpp"
+#include "lane/ways.hpp"
+#include "transport/control_socket.hpp"
+
+namespace framelane::lane {
+
+/// Why a try to connect failed.
+struct Setback {
+  Error error;
+  bool passing = false;  // may help to try again
+};
+template <class T>
+using Tried = tl::expected<T, Setback>;
+
+/// A connection on its way.
+///
+/// Threads: one. Nothing here waits, but for the look-up of a host's name.
+class Approach {
+ public:
+  virtual ~Approach() = default;
+  /// Goes on. Null: not ready yet; poll fd() for events().
+  [[nodiscard]] virtual Tried<Connection*> step() = 0;
+  [[nodiscard]] virtual int fd() const noexcept = 0;
+  [[nodiscard]] virtual short events() const noexcept = 0;
+};
+
+struct ApproachSettings {
+  wire::Hello hello;
+  ConnectionSettings connection;
+  std::string psk_file;  // tcp
+  std::size_t turn = 0;  // which of a host's addresses
+};
+
+/// Begins to connect.
+[[nodiscard]] Tried<std::unique_ptr<Approach>> approach(const Way& way, const ApproachSettings& settings);
+/// The rest of it, over a control socket of which the producer knows the HELLO already.
+[[nodiscard]] std::unique_ptr<Approach> approach_after_hello(transport::ControlSocket socket,
+                                                             const ConnectionSettings& settings);
+
+}  // namespace framelane::lane

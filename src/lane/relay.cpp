@@ -1,0 +1,381 @@
+// SPDX-License-Identifier: MIT
+#include "lane/relay.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <csignal>
+#include <system_error>
+#include <utility>
+
+#include <poll.h>
+#include <sys/eventfd.h>
+#include <sys/random.h>
+#include <sys/socket.h>
+
+#include "framelane/base/log.hpp"
+
+#include "base/clock.hpp"
+#include "base/host.hpp"
+#include "base/text.hpp"
+#include "lane/approach.hpp"
+#include "transport/control_server.hpp"
+#include "transport/stream_socket.hpp"
+
+namespace framelane::lane {
+namespace {
+
+constexpr std::int64_t kLastWordsNs = 1'000'000'000;  // for a peer to read why it was rejected
+
+/// A connected pair, as a producer and a consumer in one process have it.
+Result<std::pair<transport::ControlSocket, transport::ControlSocket>> socket_pair() {
+  int fds[2];
+  if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, fds) != 0)
+    return fail(Code::kSystem, std::string("no sockets for a consumer: ") + base::system_words(errno));
+  return std::pair(transport::ControlSocket(base::UniqueFd(fds[0]), transport::AcceptFds::kNo),
+                   transport::ControlSocket(base::UniqueFd(fds[1]), transport::AcceptFds::kYes));
+}
+
+wire::RejectCode reject_code(const Error& why) noexcept {
+  switch (why.code) {
+    case Code::kRefused:
+      return wire::RejectCode::kTooMany;
+    case Code::kTooLarge:
+      return wire::RejectCode::kFrameSize;
+    default:
+      return wire::RejectCode::kNoResources;
+  }
+}
+
+/// Not 0.
+Result<std::uint64_t> random_token() {
+  std::uint64_t token = 0;
+  while (token == 0) {
+    if (getrandom(&token, sizeof token, 0) != sizeof token)
+      return fail(Code::kSystem, std::string("no random numbers: ") + base::system_words(errno));
+  }
+  return token;
+}
+
+/// A thread that takes no signals: those are for the application's own.
+Result<std::thread> start_thread(const std::function<void()>& body) {
+  sigset_t all;
+  sigset_t before;
+  sigfillset(&all);
+  pthread_sigmask(SIG_SETMASK, &all, &before);
+  Result<std::thread> thread = fail(Code::kSystem);
+  try {
+    thread = std::thread(body);
+  } catch (const std::system_error& error) {
+    thread = fail(Code::kSystem, std::string("no thread for a consumer: ") + error.what());
+  }
+  pthread_sigmask(SIG_SETMASK, &before, nullptr);
+  return thread;
+}
+
+}  // namespace
+
+Relay::Relay(const RelayHost& host, std::unique_ptr<transport::ByteStream> stream, PeerInfo peer)
+    : host_(host),
+      stream_(std::move(stream)),
+      peer_(std::move(peer)),
+      stop_fd_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)),
+      sender_(*stream_, stop_fd_.get()),
+      receiver_(*stream_, *this, 1) {}
+
+Relay::~Relay() = default;
+
+Result<void> Relay::start(std::function<void()> over) {
+  if (!stop_fd_.valid()) return fail(Code::kSystem, "no event descriptor for a consumer");
+  over_ = std::move(over);
+  auto thread = start_thread([this] {
+    const auto served = serve();
+    watch_.reset();
+    if (stream_ != nullptr) stream_->shutdown();
+    std::unique_ptr<ConsumerCore> core;
+    std::string reason = served ? "it was told the end" : served.error().text;
+    {
+      const std::lock_guard lock(mutex_);
+      core = std::move(core_);
+      if (!reason_.empty()) reason = reason_;
+    }
+    core.reset();
+    if (stream_ == nullptr) return over_();  // handed over
+    base::log(base::LogLevel::kInfo, "a consumer of " + host_.descriptor + " over " +
+                                         std::string(to_string(peer_.transport)) + " is gone: " + reason);
+    over_();
+  });
+  if (!thread) return tl::unexpected(std::move(thread.error()));
+  thread_ = std::move(*thread);
+  return {};
+}
+
+void Relay::end(std::string reason) noexcept {
+  {
+    const std::lock_guard lock(mutex_);
+    if (reason_.empty()) reason_ = std::move(reason);
+    if (core_ != nullptr) core_->interrupt();
+  }
+  eventfd_write(stop_fd_.get(), 1);
+}
+
+Result<void> Relay::serve() {
+  const std::int64_t deadline = base::deadline_after(host_.handshake_timeout);
+  auto hello = await_hello(deadline);
+  if (!hello) return tl::unexpected(std::move(hello.error()));
+  if (auto no = refusal(*hello)) return reject(std::move(*no));
+  if (hello->role == wire::Role::kSignals) return hand_over_signals(hello->token);
+  const Admission admission = host_.admission(peer_);
+  if (admission == Admission::kRefused)
+    return reject({wire::RejectCode::kPermission, "the producer doesn't let you read this lane"});
+  if (auto joined = join_ring(*hello, admission == Admission::kGating, deadline); !joined)
+    return reject({reject_code(joined.error()), joined.error().text});
+  greeting_ = false;
+  if (auto sent = welcome(*hello, deadline); !sent) return sent;
+  if (auto watched = watch(); !watched) return watched;
+  auto done = forward();
+  if (!done) return done;
+  // The producer has ended the lane.
+  if (auto told = sender_.send(wire::Leave{}, 0, base::kForever); !told) return told;
+  stream_->finish();
+  // A socket that is closed while the peer still sends would take back what is on its way.
+  if (peer_.transport == Transport::kTcp) await_hang_up(base::kForever);
+  return {};
+}
+
+// --- greeting
+
+Result<wire::Hello> Relay::await_hello(std::int64_t deadline_ns) {
+  auto received = receiver_.receive_until(deadline_ns, stop_fd_.get());
+  if (!received) {
+    Error why = std::move(received.error());
+    if (why.code == Code::kTimeout) why.text = "it said no HELLO in time";
+    if (why.code == Code::kProtocol) return reject({wire::RejectCode::kBadHello, why.text});
+    return tl::unexpected(std::move(why));
+  }
+  if (auto* const hello = std::get_if<wire::Hello>(&received->message)) return std::move(*hello);
+  return reject({wire::RejectCode::kBadHello, "a connection must begin with HELLO, not " +
+                                                  std::string(to_string(wire::type_of(received->message)))});
+}
+
+std::optional<wire::Reject> Relay::refusal(const wire::Hello& hello) {
+  if (auto no = transport::refusal_of(hello)) return no;
+  if (hello.byte_order != wire::kNativeByteOrder) {
+    return wire::Reject{wire::RejectCode::kByteOrder,
+                        "the producer's host has another byte order than yours: its frames would be read wrongly"};
+  }
+  if (hello.role == wire::Role::kObserver)
+    return wire::Reject{wire::RejectCode::kUnsupported, "observers are answered on the control socket only"};
+  if (hello.lane != host_.lane) {
+    return wire::Reject{wire::RejectCode::kUnknownLane,
+                        "the lane \"" + hello.lane + "\" isn't here; this is \"" + host_.lane + "\""};
+  }
+  peer_.name = hello.name;
+  return std::nullopt;
+}
+
+Result<void> Relay::join_ring(const wire::Hello& hello, bool may_gate, std::int64_t deadline_ns) {
+  auto pair = socket_pair();
+  if (!pair) return tl::unexpected(std::move(pair.error()));
+  ApproachSettings wanted;
+  wanted.hello = hello;
+  wanted.hello.max_held = 1;  // the frame that is being sent
+  wanted.hello.max_frame_size = wire::kMaxFrameBytes;
+  wanted.hello.abi_version = ring::kAbiVersion;
+  wanted.connection.max_frame_size = wire::kMaxFrameBytes;
+  wanted.connection.latest = hello.mode == wire::Mode::kLatest;
+  wanted.connection.on_flush = [this] { on_flush(); };
+  auto monitor = transport::Monitor::instance();
+  if (!monitor) return tl::unexpected(monitor.error());
+  (*monitor)->call([&] { host_.join(std::move(pair->first), wanted.hello, peer_, may_gate); });
+  const auto joining = approach_after_hello(std::move(pair->second), wanted.connection);
+  while (true) {
+    auto connection = joining->step();
+    if (!connection) return tl::unexpected(std::move(connection.error().error));
+    if (*connection != nullptr) return take_over(*connection);
+    auto ready = transport::wait_for(joining->fd(), joining->events(), stop_fd_.get(), deadline_ns);
+    if (!ready) return ready;
+  }
+}
+
+Result<void> Relay::take_over(Connection* connection) {
+  auto core = ConsumerCore::create(connection, host_.descriptor);
+  if (!core) return tl::unexpected(std::move(core.error()));
+  const std::lock_guard lock(mutex_);
+  core_ = std::move(*core);
+  if (!reason_.empty()) return fail(Code::kInterrupted, reason_);  // end() found nothing to interrupt
+  return {};
+}
+
+Result<void> Relay::welcome(const wire::Hello& hello, std::int64_t deadline_ns) {
+  const Connection& ring = *core_->connection();
+  wire::Welcome welcome;
+  welcome.instance_id = host_.instance_id;
+  welcome.consumer_id = ring.welcome().consumer_id;
+  welcome.start = ring.next_index();
+  welcome.max_held = std::clamp(hello.max_held, 1u, host_.max_held);
+  welcome.gating = ring.gating();
+  welcome.boot_id = base::boot_id();
+  welcome.served = host_.served;
+  auto token = random_token();
+  if (!token) return tl::unexpected(std::move(token.error()));
+  welcome.token = *token;
+  {
+    const std::lock_guard lock(mutex_);
+    token_ = *token;
+  }
+  return sender_.send(welcome, 0, deadline_ns);
+}
+
+tl::unexpected<Error> Relay::reject(wire::Reject reject) {
+  Error why{Code::kRefused, "it was rejected: " + reject.sentence};
+  const std::int64_t deadline = base::monotonic_ns() + kLastWordsNs;
+  if (sender_.send(std::move(reject), 0, deadline)) {
+    stream_->finish();
+    await_hang_up(deadline);  // or what it sent and nobody reads would reset the stream, and the REJECT with it
+  }
+  return tl::unexpected(std::move(why));
+}
+
+void Relay::await_hang_up(std::int64_t deadline_ns) noexcept {
+  if (watch_) {  // then the monitor's thread reads, and ends us
+    static_cast<void>(transport::wait_for(-1, 0, stop_fd_.get(), deadline_ns));
+    return;
+  }
+  std::array<std::byte, 4096> ignored;
+  const iovec room{ignored.data(), ignored.size()};
+  while (auto more = stream_->receive({&room, 1})) {
+    if (*more != 0) continue;
+    if (!transport::wait_for(stream_->fd(), POLLIN, stop_fd_.get(), deadline_ns)) return;
+  }
+}
+
+// --- sending
+
+Result<void> Relay::forward() {
+  while (true) {
+    auto item = core_->next(base::kForever, true);
+    if (!item && item.error().code == Code::kPeerLost) return {};
+    if (!item) return tl::unexpected(std::move(item.error()));
+    if (auto told = tell_demotion(); !told) return told;
+    if (auto sent = send_item(**item); !sent) return sent;
+  }
+}
+
+Result<void> Relay::send_item(const Item& item) {
+  if (const auto* const frame = std::get_if<Frame>(&item)) return send_frame(*frame);
+  return send_event(std::get<format::Event>(item));
+}
+
+Result<void> Relay::send_frame(const Frame& frame) {
+  if (frame.size() > tuned_for_) {
+    tuned_for_ = frame.size();
+    transport::tune_stream(stream_->fd(), tuned_for_);
+  }
+  wire::FrameMessage message;
+  message.index = frame.seq();
+  message.publish_ns = frame.published();
+  message.info = frame.info();
+  return sender_.send_frame(message, frame.side_data(), frame.bytes(), base::kForever);
+}
+
+Result<void> Relay::send_event(const format::Event& event) {
+  using format::EventType;
+  if (core_->connection() == nullptr) return {};  // a flush that the end of the lane has ended
+  const Connection& ring = *core_->connection();
+  switch (event.type) {
+    case EventType::kFlushStart:
+      // Of one that is told and over already, both messages have its number.
+      return sender_.send(wire::FlushStart{ring.flushes_ended() + (ring.flush_is_open() ? 1 : 0)}, 0, base::kForever);
+    case EventType::kFlushStop:
+      return sender_.send(wire::FlushStop{core_->event_index(), ring.flushes_ended()}, 0, base::kForever);
+    default:
+      return sender_.send(wire::EventMessage{event, core_->event_index()}, 0, base::kForever);
+  }
+}
+
+Result<void> Relay::tell_demotion() {
+  const Connection* const ring = core_->connection();
+  if (ring == nullptr || ring->demoted() == demoted_) return {};
+  demoted_ = !demoted_;
+  return sender_.send(wire::Demoted{demoted_}, 0, base::kForever);
+}
+
+// --- signals
+
+/// This stream is no consumer of its own: it goes to the relay that has its consumer's frames.
+Result<void> Relay::hand_over_signals(std::uint64_t token) {
+  wire::Welcome welcome;
+  welcome.instance_id = host_.instance_id;
+  if (auto sent = sender_.send(welcome, 0, base::deadline_after(host_.handshake_timeout)); !sent) return sent;
+  std::unique_ptr<transport::ByteStream> stream = std::exchange(stream_, nullptr);
+  if (host_.attach(token, stream)) return {};
+  return fail(Code::kProtocol, "it has signals for no consumer");
+}
+
+bool Relay::attach(std::uint64_t token, std::unique_ptr<transport::ByteStream>& signals) {
+  const std::lock_guard lock(mutex_);
+  if (token_ == 0 || token != token_ || signals_ != nullptr) return false;
+  signals_ = std::move(signals);
+  signal_flushes();  // of those that began before
+  return true;
+}
+
+void Relay::on_flush() {
+  const std::lock_guard lock(mutex_);
+  ++flushes_begun_;
+  signal_flushes();
+}
+
+/// Under mutex_. Never waits: a stream with no room for this has told its peer of flushes enough.
+void Relay::signal_flushes() noexcept {
+  if (signals_ == nullptr || flushes_begun_ == 0) return;
+  const auto bytes = wire::encode(wire::FlushStart{flushes_begun_}, 0);
+  const iovec buffer{const_cast<std::byte*>(bytes.data()), bytes.size()};
+  const auto sent = signals_->send({&buffer, 1});
+  if (!sent || *sent != bytes.size()) signals_->shutdown();  // the frames' stream tells the same, later
+}
+
+// --- what the consumer says
+
+Result<void> Relay::watch() {
+  auto monitor = transport::Monitor::instance();
+  if (!monitor) return tl::unexpected(monitor.error());
+  auto watched = (*monitor)->watch(stream_->fd(), 0, [this](std::uint32_t) { on_stream(); });
+  if (!watched) return tl::unexpected(std::move(watched.error()));
+  watch_ = std::move(*watched);
+  // What came with the HELLO may be in the receiver already.
+  (*monitor)->call([this] { on_stream(); });
+  return {};
+}
+
+void Relay::on_stream() {
+  // As many as there are: more than an honest consumer sends end it.
+  while (true) {
+    auto received = receiver_.receive();
+    if (!received) return end(received.error().code == Code::kPeerLost ? "it closed" : received.error().text);
+    if (!*received) break;
+    if (!on_message(std::move(**received))) return;
+  }
+  watch_.set_events(EPOLLIN | EPOLLRDHUP);
+}
+
+bool Relay::on_message(wire::Decoded message) {
+  if (!messages_.take(base::monotonic_ns())) {
+    end("it floods its stream with messages");
+    return false;
+  }
+  if (auto* const request = std::get_if<wire::RequestMessage>(&message.message)) {
+    static_cast<void>(core_->send(request->request));  // more than an honest one sends are dropped
+    return true;
+  }
+  const bool leaves = std::holds_alternative<wire::Leave>(message.message);
+  end(leaves ? "it left" : "it sent a message that consumers don't send");
+  return false;
+}
+
+Result<transport::FrameRoom> Relay::room_for(const wire::FrameMessage&) {
+  return fail(Code::kProtocol, "it sent a frame, which consumers don't send");
+}
+
+}  // namespace framelane::lane

@@ -1,0 +1,112 @@
+// SPDX-License-Identifier: MIT
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <thread>
+
+#include "framelane/lane/settings.hpp"
+
+#include "base/unique_fd.hpp"
+#include "lane/consumer_core.hpp"
+#include "lane/rate_limit.hpp"
+#include "transport/byte_stream.hpp"
+#include "transport/control_socket.hpp"
+#include "transport/frame_stream.hpp"
+#include "transport/monitor.hpp"
+
+namespace framelane::lane {
+
+/// What a relay must know and ask of its producer.
+struct RelayHost {
+  std::string lane;        // its name
+  std::string descriptor;  // for logs
+  std::string served;      // descriptor of all its places
+  std::array<std::uint8_t, 16> instance_id{};
+  std::uint32_t max_held = 0;
+  std::chrono::nanoseconds handshake_timeout{};
+  /// Any thread.
+  std::function<Admission(const PeerInfo&)> admission;
+  /// Makes the other end of `socket` a consumer of the ring, or rejects it. The monitor's thread.
+  std::function<void(transport::ControlSocket socket, const wire::Hello& hello, const PeerInfo& peer, bool may_gate)>
+      join;
+  /// Gives a stream for signals to the relay whose WELCOME had the token. False: there is none. Any thread.
+  std::function<bool(std::uint64_t token, std::unique_ptr<transport::ByteStream>& signals)> attach;
+};
+
+/// Serves one consumer that came over a stream: a thread that is itself a consumer of the lane's ring, and sends what
+/// it takes. So bursts, policies, statistics and deaths are the ring's.
+///
+/// Threads: its own takes and sends; the monitor's reads what the consumer says; end() from any.
+class Relay : private transport::FrameReceiver {
+ public:
+  /// `peer`: what is known of who came.
+  Relay(const RelayHost& host, std::unique_ptr<transport::ByteStream> stream, PeerInfo peer);
+  ~Relay() override;
+
+  /// Once. `over` is called at the end, on the relay's thread, which then only returns. Errors: kSystem (no thread).
+  [[nodiscard]] Result<void> start(std::function<void()> over);
+  /// Waits for the thread's end.
+  void join_thread() noexcept { thread_.join(); }
+
+  /// The consumer's second stream, if the token is this relay's. Any thread.
+  [[nodiscard]] bool attach(std::uint64_t token, std::unique_ptr<transport::ByteStream>& signals);
+
+  /// Cuts the connection. (When the producer ends the lane, the relay ends by itself, when all is sent.)
+  void end(std::string reason) noexcept;
+  /// It isn't a consumer yet.
+  [[nodiscard]] bool is_greeting() const noexcept { return greeting_.load(std::memory_order_relaxed); }
+
+ private:
+  [[nodiscard]] Result<void> serve();
+  [[nodiscard]] Result<wire::Hello> await_hello(std::int64_t deadline_ns);
+  [[nodiscard]] std::optional<wire::Reject> refusal(const wire::Hello& hello);
+  [[nodiscard]] Result<void> join_ring(const wire::Hello& hello, bool may_gate, std::int64_t deadline_ns);
+  [[nodiscard]] Result<void> hand_over_signals(std::uint64_t token);
+  [[nodiscard]] Result<void> take_over(Connection* connection);
+  [[nodiscard]] Result<void> welcome(const wire::Hello& hello, std::int64_t deadline_ns);
+  [[nodiscard]] Result<void> forward();
+  [[nodiscard]] Result<void> send_item(const Item& item);
+  [[nodiscard]] Result<void> send_frame(const Frame& frame);
+  [[nodiscard]] Result<void> send_event(const format::Event& event);
+  [[nodiscard]] Result<void> tell_demotion();
+  void signal_flushes() noexcept;
+  [[nodiscard]] tl::unexpected<Error> reject(wire::Reject reject);
+  void await_hang_up(std::int64_t deadline_ns) noexcept;
+
+  // the monitor's thread
+  void on_flush();
+  [[nodiscard]] Result<void> watch();
+  void on_stream();
+  [[nodiscard]] bool on_message(wire::Decoded message);
+  // a consumer sends no frames
+  [[nodiscard]] Result<transport::FrameRoom> room_for(const wire::FrameMessage& frame) override;
+
+  const RelayHost& host_;
+  std::unique_ptr<transport::ByteStream> stream_;
+  PeerInfo peer_;
+  base::UniqueFd stop_fd_;  // readable when it shall end
+  transport::StreamSender sender_;
+  transport::StreamReceiver receiver_;
+  std::unique_ptr<ConsumerCore> core_;
+  std::size_t tuned_for_ = 0;  // bytes of a frame that the socket's buffers suit
+  bool demoted_ = false;       // as the consumer was told
+  std::atomic<bool> greeting_{true};
+  RateLimit messages_{kMessagesInAFlood, kFloodPerSecond};  // the monitor's
+  std::mutex mutex_;
+  std::string reason_;                              // of its end
+  std::uint64_t token_ = 0;                         // 0: no WELCOME yet
+  std::unique_ptr<transport::ByteStream> signals_;  // null: not there yet
+  std::uint32_t flushes_begun_ = 0;                 // since it joined
+  std::function<void()> over_;
+  std::thread thread_;
+  transport::Watch watch_;  // last: its callback uses all of it
+};
+
+}  // namespace framelane::lane

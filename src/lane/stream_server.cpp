@@ -1,0 +1,237 @@
+// SPDX-License-Identifier: MIT
+#include "lane/stream_server.hpp"
+
+#include <algorithm>
+#include <condition_variable>
+#include <cstdio>
+#include <mutex>
+#include <utility>
+#include <vector>
+
+#include <netdb.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "framelane/base/log.hpp"
+
+#include "base/clock.hpp"
+#include "transport/acceptor.hpp"
+#include "transport/stream_socket.hpp"
+
+namespace framelane::lane {
+namespace {
+
+constexpr std::size_t kMaxGreeting =
+    64;  // connections that aren't consumers yet; a further one takes the oldest's place
+
+std::string address_of(int fd) {
+  sockaddr_storage address{};
+  socklen_t size = sizeof address;
+  char host[NI_MAXHOST];
+  char port[NI_MAXSERV];
+  auto* const raw = reinterpret_cast<sockaddr*>(&address);
+  if (getpeername(fd, raw, &size) != 0) return {};
+  if (getnameinfo(raw, size, host, sizeof host, port, sizeof port, NI_NUMERICHOST | NI_NUMERICSERV) != 0) return {};
+  return address.ss_family == AF_INET6 ? std::string("[") + host + "]:" + port : std::string(host) + ":" + port;
+}
+
+PeerInfo peer_of(int fd, Transport transport) {
+  PeerInfo peer;
+  peer.transport = transport;
+  if (transport == Transport::kTcp) {
+    peer.address = address_of(fd);
+    return peer;
+  }
+  ucred credentials{};
+  socklen_t size = sizeof credentials;
+  if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &credentials, &size) != 0) return peer;
+  peer.pid = credentials.pid;
+  peer.uid = credentials.uid;
+  return peer;
+}
+
+/// A socket's file that is removed with it, if it is still ours.
+class SocketFile {
+ public:
+  SocketFile() = default;
+  explicit SocketFile(std::string path) : path_(std::move(path)), pid_(getpid()) {
+    struct stat status {};
+    if (lstat(path_.c_str(), &status) != 0) return;
+    device_ = status.st_dev;
+    inode_ = status.st_ino;
+  }
+  void remove() noexcept {
+    struct stat status {};
+    if (pid_ != getpid() || lstat(path_.c_str(), &status) != 0) return;
+    if (status.st_dev == device_ && status.st_ino == inode_) ::unlink(path_.c_str());
+    pid_ = 0;
+  }
+
+ private:
+  std::string path_;
+  pid_t pid_ = 0;  // of the process that bound it; 0 = nothing to remove
+  dev_t device_ = 0;
+  ino_t inode_ = 0;
+};
+
+}  // namespace
+
+struct StreamServer::State : std::enable_shared_from_this<StreamServer::State> {
+  struct Listener {
+    Transport transport;
+    base::UniqueFd fd;
+    std::string place;
+    std::unique_ptr<transport::Acceptor> acceptor;
+  };
+
+  void on_connection(Transport transport, base::UniqueFd fd);
+  void make_room();
+  void reap(Relay* relay);
+  void end_greeting();
+
+  const pid_t pid = getpid();
+  transport::Monitor* monitor = nullptr;
+  RelayHost host;
+  SocketFile file;
+  std::vector<Listener> listeners;
+
+  std::mutex mutex;
+  std::condition_variable changed;
+  bool accepting = false;
+  std::vector<std::unique_ptr<Relay>> relays;  // in the order in which they came
+  std::size_t threads = 0;                     // of relays
+};
+
+Result<std::unique_ptr<StreamServer>> StreamServer::listen(Place& place, const std::string& psk_file) {
+  auto state = std::make_shared<State>();
+  static_cast<void>(psk_file);
+  if (place.uds) {
+    auto path = stream_path(place.directory + "/" + place.lane);
+    if (!path) return tl::unexpected(std::move(path.error()));
+    auto fd = transport::listen_uds(*path);
+    if (!fd) return tl::unexpected(std::move(fd.error()));
+    state->file = SocketFile(*path);
+    state->listeners.push_back({Transport::kUds, std::move(*fd), std::move(*path), nullptr});
+  }
+  for (Place::Tcp& address : place.tcp) {
+    auto fd = transport::listen_tcp(address.host, address.port);
+    if (!fd) return tl::unexpected(std::move(fd.error()));
+    auto port = transport::local_port(fd->get());
+    if (!port) return tl::unexpected(std::move(port.error()));
+    address.port = *port;
+    state->listeners.push_back({Transport::kTcp, std::move(*fd), address.host + ":" + std::to_string(*port), nullptr});
+  }
+  return std::unique_ptr<StreamServer>(new StreamServer(std::move(state)));
+}
+
+StreamServer::StreamServer(std::shared_ptr<State> state) noexcept : state_(std::move(state)) {}
+
+StreamServer::~StreamServer() {
+  if (state_->pid != getpid()) {  // a forked child's copy: neither threads nor monitor are there
+    [[maybe_unused]] auto* const parents = new std::shared_ptr<State>(std::move(state_));
+    return;
+  }
+  stop_accepting();
+  drain(0);
+}
+
+Result<void> StreamServer::start(RelayHost host) {
+  auto monitor = transport::Monitor::instance();
+  if (!monitor) return tl::unexpected(monitor.error());
+  state_->monitor = *monitor;
+  state_->host = std::move(host);
+  state_->host.attach = [state = state_.get()](std::uint64_t token, std::unique_ptr<transport::ByteStream>& signals) {
+    const std::lock_guard lock(state->mutex);
+    return std::any_of(state->relays.begin(), state->relays.end(),
+                       [&](const auto& relay) { return relay->attach(token, signals); });
+  };
+  state_->accepting = true;
+  for (State::Listener& listener : state_->listeners) {
+    auto acceptor = transport::Acceptor::start(**monitor, listener.fd.get(), listener.place,
+                                               [state = state_.get(), kind = listener.transport](base::UniqueFd fd) {
+                                                 state->on_connection(kind, std::move(fd));
+                                               });
+    if (!acceptor) return tl::unexpected(std::move(acceptor.error()));
+    listener.acceptor = std::move(*acceptor);
+  }
+  return {};
+}
+
+void StreamServer::State::on_connection(Transport transport, base::UniqueFd fd) {
+  transport::tune_stream(fd.get(), 0);
+  PeerInfo peer = peer_of(fd.get(), transport);
+  auto relay = std::make_unique<Relay>(host, std::make_unique<transport::SocketStream>(std::move(fd)), std::move(peer));
+  Relay* const raw = relay.get();
+  const std::lock_guard lock(mutex);
+  if (!accepting) return;
+  make_room();
+  // Its thread can't be joined by itself: the monitor's does it, when there is nothing left but to return.
+  auto started =
+      raw->start([self = shared_from_this(), raw] { self->monitor->post([self, raw] { self->reap(raw); }); });
+  if (started) {
+    relays.push_back(std::move(relay));
+    ++threads;
+  } else {
+    base::log(base::LogLevel::kWarning, "dropped a connection to " + host.descriptor + ": " + started.error().text);
+  }
+}
+
+/// Whoever connects and says nothing must not keep others out: the one that has been silent for longest goes.
+void StreamServer::State::make_room() {
+  const auto greets = [](const auto& relay) { return relay->is_greeting(); };
+  if (static_cast<std::size_t>(std::count_if(relays.begin(), relays.end(), greets)) < kMaxGreeting) return;
+  (*std::find_if(relays.begin(), relays.end(), greets))->end("dropped before its HELLO, to make room for others");
+}
+
+void StreamServer::State::reap(Relay* relay) {
+  std::unique_ptr<Relay> over;
+  {
+    const std::lock_guard lock(mutex);
+    const auto found = std::find_if(relays.begin(), relays.end(), [&](const auto& one) { return one.get() == relay; });
+    over = std::move(*found);
+    relays.erase(found);
+  }
+  over->join_thread();
+  over.reset();
+  const std::lock_guard lock(mutex);
+  --threads;
+  changed.notify_all();
+}
+
+void StreamServer::stop_accepting() noexcept {
+  if (state_->pid != getpid()) return;
+  {
+    const std::lock_guard lock(state_->mutex);
+    if (!std::exchange(state_->accepting, false)) return;
+  }
+  for (State::Listener& listener : state_->listeners) {
+    listener.acceptor.reset();
+    listener.fd.reset();
+  }
+  state_->file.remove();
+  state_->end_greeting();
+}
+
+void StreamServer::State::end_greeting() {
+  const std::lock_guard lock(mutex);
+  for (const auto& relay : relays) {
+    if (relay->is_greeting()) relay->end("the producer closed");
+  }
+}
+
+void StreamServer::drain(std::int64_t deadline_ns) noexcept {
+  if (state_->pid != getpid()) return;
+  const bool may_wait = state_->monitor != nullptr && !state_->monitor->on_this_thread();
+  std::unique_lock lock(state_->mutex);
+  const auto none = [&] { return state_->threads == 0; };
+  while (may_wait && !none()) {
+    const std::int64_t left = deadline_ns - base::monotonic_ns();
+    if (left <= 0) break;
+    state_->changed.wait_for(lock, std::chrono::nanoseconds(std::min<std::int64_t>(left, 1'000'000'000)));
+  }
+  for (const auto& relay : state_->relays) relay->end("it didn't read the rest in time");
+  if (may_wait) state_->changed.wait(lock, none);
+}
+
+}  // namespace framelane::lane
