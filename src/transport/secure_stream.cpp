@@ -3,16 +3,14 @@
 
 #include <algorithm>
 #include <array>
-#include <cstring>
 #include <mutex>
 #include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
-#include "base/text.hpp"
+#include "transport/tls_errors.hpp"
 #include "transport/tls_library.hpp"
-#include "wire/control_message.hpp"
 
 namespace framelane::transport {
 namespace {
@@ -24,23 +22,6 @@ constexpr std::size_t kOutboxBytes = kBatchBytes + (std::size_t{8} << 10);
 /// What a peer sent after what broke the handshake: read before we close, or a reset overtakes our alert.
 constexpr std::size_t kLeftoverBytes = std::size_t{64} << 10;
 constexpr std::size_t kFirstBytes = 8;
-
-constexpr char kSameFile[] = ": give both ends the same psk-file (one identity, one key)";
-
-bool begins_like_tls(std::span<const std::byte> bytes) noexcept {
-  const bool type = bytes[0] == std::byte{0x15} || bytes[0] == std::byte{0x16};
-  return type && (bytes.size() < 2 || bytes[1] == std::byte{0x03});
-}
-
-bool begins_like_framelane(std::span<const std::byte> bytes) noexcept {
-  const std::array<std::byte, 4> magic{std::byte{wire::kMagic & 0xff}, std::byte{wire::kMagic >> 8 & 0xff},
-                                       std::byte{wire::kMagic >> 16 & 0xff}, std::byte{wire::kMagic >> 24}};
-  return bytes.size() >= magic.size() && std::equal(magic.begin(), magic.end(), bytes.begin());
-}
-
-std::string printable(std::span<const std::byte> bytes) {
-  return base::printable(std::string_view(reinterpret_cast<const char*>(bytes.data()), bytes.size()));
-}
 
 /// The connection below a session: a socket, and what waits for room in it. Not locked: the stream's lock is enough.
 class Pipe final : public TlsPipe {
@@ -103,7 +84,7 @@ class Pipe final : public TlsPipe {
   [[nodiscard]] SocketStream& socket() noexcept { return socket_; }
   [[nodiscard]] int fd() const noexcept { return socket_.fd(); }
   /// Why read() returned -1 or write() false.
-  [[nodiscard]] const std::optional<Error>& error() const noexcept { return error_; }
+  [[nodiscard]] const Error* error() const noexcept { return error_ ? &*error_ : nullptr; }
   [[nodiscard]] std::span<const std::byte> first_bytes() const noexcept { return std::span(first_).first(first_size_); }
 
  private:
@@ -114,70 +95,6 @@ class Pipe final : public TlsPipe {
   std::array<std::byte, kFirstBytes> first_{};
   std::size_t first_size_ = 0;
 };
-
-// --- what went wrong, in words
-
-Error not_tls(std::span<const std::byte> first) {
-  if (begins_like_framelane(first))
-    return {Code::kProtocol, "the other end of the lane doesn't speak TLS: give it the psk-file too"};
-  return {Code::kProtocol, "the other end doesn't speak TLS, nor Framelane's protocol (it began with \"" +
-                               printable(first) + "\"): give it the psk-file too, if it is a lane at all"};
-}
-
-/// To a plain peer, in its own words: a TLS alert wouldn't tell it anything.
-std::vector<std::byte> plain_refusal() {
-  return wire::encode(
-      wire::Reject{wire::RejectCode::kPermission, "this lane goes through TLS: give the other end the same psk-file"},
-      0);
-}
-
-Error connection_lost(const Pipe& pipe, TlsSide side) {
-  if (pipe.error() && pipe.error()->code != Code::kPeerLost) return *pipe.error();
-  if (!pipe.first_bytes().empty())
-    return {Code::kPeerLost, "the connection broke off in the middle of the TLS handshake"};
-  if (side == TlsSide::kServer)
-    return {Code::kPeerLost, "the other end closed the connection before it began a TLS handshake"};
-  return {Code::kPeerLost,
-          "the other end of the lane closed the connection instead of answering the TLS handshake: if it doesn't speak "
-          "TLS, give it the psk-file too"};
-}
-
-Error handshake_error(const TlsFailure& failure, const Pipe& pipe, TlsSide side, const std::string& identity) {
-  const auto first = pipe.first_bytes();
-  if (!first.empty() && !begins_like_tls(first)) return not_tls(first);
-  const std::string text = base::printable(failure.text_untrusted, Psk::kMaxIdentityBytes);
-  switch (failure.trouble) {
-    case TlsTrouble::kConnection:
-    case TlsTrouble::kClosed:
-      return connection_lost(pipe, side);
-    case TlsTrouble::kOtherKey:
-      return {Code::kPermission, "the other end of the lane has another key for \"" + identity + "\"" + kSameFile};
-    case TlsTrouble::kOtherIdentity:
-      return {Code::kPermission, "the other end of the lane has a key for \"" + text + "\", and this one for \"" +
-                                     identity + "\"" + kSameFile};
-    case TlsTrouble::kNoKey:
-      return {Code::kPermission, std::string("the other end speaks TLS, but not with our key") + kSameFile};
-    case TlsTrouble::kRefused:
-      return {Code::kPermission, std::string("the other end of the lane doesn't accept our key") + kSameFile};
-    case TlsTrouble::kUndecryptable:
-      return {Code::kPermission,
-              std::string("the other end's TLS handshake can't be decrypted, or was changed on its way") + kSameFile};
-    case TlsTrouble::kAlert:
-      return {Code::kProtocol, "the other end ended the TLS handshake: " + text};
-    case TlsTrouble::kNone:
-    case TlsTrouble::kBroken:
-      break;
-  }
-  return {Code::kProtocol, "the other end's TLS handshake doesn't fit, or was broken on its way: " + text};
-}
-
-Error stream_error(const TlsFailure& failure, const Pipe& pipe) {
-  if (failure.trouble == TlsTrouble::kConnection && pipe.error()) return *pipe.error();
-  if (failure.trouble == TlsTrouble::kClosed || failure.trouble == TlsTrouble::kConnection)
-    return {Code::kPeerLost, "the process at the other end of the lane closed the stream"};
-  return {Code::kProtocol,
-          "the TLS stream is broken (" + base::printable(failure.text_untrusted) + "): was it changed on its way?"};
-}
 
 // --- sending
 
@@ -247,6 +164,7 @@ class TlsStream final : public SecureStream {
   int fd() const noexcept override { return pipe_.fd(); }
 
  private:
+  [[nodiscard]] HandshakeView view() const noexcept { return {pipe_.first_bytes(), pipe_.error(), side_, identity_}; }
   [[nodiscard]] Result<void> usable() const;
   [[nodiscard]] tl::unexpected<Error> give_up(Error error);
   [[nodiscard]] Result<bool> flush();
@@ -295,11 +213,12 @@ Result<Handshake> TlsStream::handshake() noexcept {
   const std::lock_guard lock(mutex_);
   if (error_) return tl::unexpected(*error_);
   const TlsStep step = done_ ? TlsStep::kDone : session_->handshake();
-  if (step == TlsStep::kFailed && begins_like_framelane(pipe_.first_bytes())) pipe_.say_instead(plain_refusal());
+  if (step == TlsStep::kFailed && side_ == TlsSide::kServer && begins_like_framelane(pipe_.first_bytes()))
+    pipe_.say_instead(plain_refusal());
   const auto flushed = pipe_.flush();
   if (step == TlsStep::kFailed) {
     pipe_.drain();
-    return give_up(handshake_error(session_->failure(), pipe_, side_, identity_));
+    return give_up(handshake_error(session_->failure(), view()));
   }
   if (!flushed) {
     // The peer may have said why before it closed: the next step reads that.
@@ -307,7 +226,7 @@ Result<Handshake> TlsStream::handshake() noexcept {
     const TlsStep last = session_->handshake();
     TlsFailure failure = session_->failure();
     if (last != TlsStep::kFailed) failure.trouble = TlsTrouble::kConnection;
-    return give_up(handshake_error(failure, pipe_, side_, identity_));
+    return give_up(handshake_error(failure, view()));
   }
   done_ = step == TlsStep::kDone;
   if (!*flushed) return Handshake::kWantsWrite;
@@ -352,7 +271,7 @@ Result<std::size_t> TlsStream::claim_withheld(Source& source) {
 Result<std::size_t> TlsStream::send_batch(Source& source) {
   const auto bytes = source.next(kBatchBytes, scratch_);
   if (bytes.empty()) return 0;
-  if (!session_->write(bytes.data(), bytes.size())) return give_up(stream_error(session_->failure(), pipe_));
+  if (!session_->write(bytes.data(), bytes.size())) return give_up(stream_error(session_->failure(), pipe_.error()));
   const auto flushed = flush();
   if (!flushed) return tl::unexpected(flushed.error());
   if (*flushed) return bytes.size();
@@ -379,7 +298,7 @@ Result<std::size_t> TlsStream::receive_into(const iovec& buffer, std::size_t off
   if (auto can = usable(); !can) return tl::unexpected(std::move(can.error()));
   const std::ptrdiff_t got = session_->read(static_cast<std::byte*>(buffer.iov_base) + offset, buffer.iov_len - offset);
   if (got > 0) return static_cast<std::size_t>(got);
-  if (got < 0) return give_up(stream_error(session_->failure(), pipe_));
+  if (got < 0) return give_up(stream_error(session_->failure(), pipe_.error()));
   // An answer to a change of keys waits for nobody's reply: what the socket doesn't take goes before the next bytes.
   static_cast<void>(flush());
   return 0;
@@ -403,15 +322,6 @@ Result<std::unique_ptr<SecureStream>> make_secure(base::UniqueFd fd, TlsSide sid
   auto stream = std::make_unique<TlsStream>(std::move(fd), side, psk.identity());
   if (auto opened = stream->open(**library, psk); !opened) return tl::unexpected(std::move(opened.error()));
   return stream;
-}
-
-bool looks_like_tls(std::span<const std::byte> first_bytes) noexcept {
-  return first_bytes.size() >= 2 && begins_like_tls(first_bytes);
-}
-
-Error peer_speaks_tls() {
-  return {Code::kProtocol,
-          "the other end of the lane speaks TLS, and this one doesn't: give this end its psk-file too"};
 }
 
 }  // namespace framelane::transport

@@ -4,7 +4,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
-#include <span>
 
 #include "framelane/base/result.hpp"
 
@@ -44,12 +43,5 @@ class SecureStream : public ByteStream {
 /// `fd`: a TCP (or Unix stream) socket, connected or on its way, which becomes non-blocking. The first call of a process
 /// loads libframelane-tls.so. Errors: kUnsupported (it isn't there; says what to install), kNoMemory, kSystem.
 [[nodiscard]] Result<std::unique_ptr<SecureStream>> make_secure(base::UniqueFd fd, TlsSide side, const Psk& psk);
-
-/// Whether a peer's first bytes begin a TLS record of a handshake (a client's first) or an alert (what a TLS server
-/// answers to anything else). At least 2 bytes; fewer are no.
-[[nodiscard]] bool looks_like_tls(std::span<const std::byte> first_bytes) noexcept;
-
-/// The error of an end without a psk-file whose peer sent what looks_like_tls(). kProtocol.
-[[nodiscard]] Error peer_speaks_tls();
 
 }  // namespace framelane::transport

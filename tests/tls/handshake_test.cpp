@@ -11,6 +11,7 @@
 #include "support.hpp"
 #include "transport/byte_stream.hpp"
 #include "transport/stream_socket.hpp"
+#include "transport/tls_errors.hpp"
 
 // What each end says of the other when they don't come together.
 
@@ -87,6 +88,16 @@ TEST(TlsHandshake, AStrangersIdentityTellsNothing) {
   EXPECT_EQ(answers[0], answers[1]);
 }
 
+TEST(TlsHandshake, OffersNothingWithoutForwardSecrecy) {
+  Fds fds = unix_pair();
+  const auto client = secure(std::move(fds.first), TlsSide::kClient);
+  ASSERT_TRUE(client->handshake());
+  const auto hello = read_plain(fds.second.get());
+  // psk_key_exchange_modes (45), 2 bytes: a list of 1, psk_dhe_ke (RFC 8446, 4.2.9)
+  const auto modes = bytes_of(std::string("\0\x2d\0\2\1\1", 6));
+  EXPECT_NE(std::search(hello.begin(), hello.end(), modes.begin(), modes.end()), hello.end());
+}
+
 TEST(TlsHandshake, ServerNamesAPlainClient) {
   Fds fds = tcp_pair();
   const auto server = secure(std::move(fds.second), TlsSide::kServer);
@@ -102,7 +113,7 @@ TEST(TlsHandshake, ServerNamesAPlainClient) {
   EXPECT_TRUE(std::equal(answer.begin(), answer.begin() + 4, framelane_bytes().begin()));
   EXPECT_EQ(answer[4], std::byte{3});
   const std::string text(reinterpret_cast<const char*>(answer.data()), answer.size());
-  EXPECT_TRUE(has(text, "this lane goes through TLS: give the other end the same psk-file"));
+  EXPECT_TRUE(has(text, "this lane goes through TLS: give the consumer the same psk-file"));
 }
 
 TEST(TlsHandshake, ServerNamesOtherProtocols) {
@@ -224,7 +235,7 @@ Sizes handshake_sizes(std::size_t piece = Relay::kAll) {
   return {relay.to_server.passed, relay.to_client.passed};
 }
 
-TEST(TlsHandshake, ComesThroughInSinglebytes) {
+TEST(TlsHandshake, ComesThroughInSingleBytes) {
   const Sizes whole = handshake_sizes();
   const Sizes pieces = handshake_sizes(1);
   EXPECT_GT(pieces.to_server, 100u);

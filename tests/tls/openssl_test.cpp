@@ -203,6 +203,17 @@ TEST(TlsPeer, ThatServesWithOurKeyIsAccepted) {
   EXPECT_EQ(receive_all(*client, words.size()).size(), words.size());
 }
 
+TEST(TlsPeer, ThatAsksForAnotherGroupGetsIt) {
+  Fds fds = unix_pair();
+  auto client = secure(std::move(fds.first), TlsSide::kClient);
+  Peer server(std::move(fds.second), TlsSide::kServer);
+  server.use_key();
+  ASSERT_EQ(SSL_CTX_set1_groups_list(server.context(), "P-384"), 1);  // we begin with others: a second hello
+  const Meeting meeting = meet(client, server);
+  EXPECT_TRUE(meeting.ours) << meeting.ours.error().text;
+  EXPECT_TRUE(meeting.theirs);
+}
+
 TEST(TlsPeer, ThatAsksForNewKeysIsAnswered) {
   Fds fds = unix_pair();
   auto server = secure(std::move(fds.second), TlsSide::kServer);
