@@ -103,8 +103,8 @@ class Source {
  public:
   explicit Source(std::span<const iovec> buffers) noexcept : buffers_(buffers) {}
 
-  /// The next bytes, up to `most`; none: that was all. Small buffers are gathered in `scratch`, of `most` bytes, so that
-  /// a header and what follows it make one record.
+  /// The next bytes, up to `most`; none: that was all. Small buffers are gathered in `scratch`, of `most` bytes, so
+  /// that a header and what follows it make one record.
   std::span<const std::byte> next(std::size_t most, std::vector<std::byte>& scratch) noexcept {
     skip_empty();
     if (buffers_.empty()) return {};
@@ -183,8 +183,8 @@ class TlsStream final : public SecureStream {
   bool closed_ = false;                  // by shutdown()
   std::optional<Error> error_;           // what ended the stream; all later calls return it, too
   std::optional<Error> send_error_;      // what ended sending: what the peer said before it left can still be read
-  /// The last byte of a batch that the socket hasn't taken as a whole: encrypted, but not reported as taken yet, so that
-  /// the caller comes back.
+  /// The last byte of a batch that the socket hasn't taken as a whole: encrypted, but not reported as taken yet, so
+  /// that the caller comes back.
   std::optional<std::byte> withheld_;
   std::vector<std::byte> scratch_;
 };

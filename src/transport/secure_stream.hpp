@@ -35,13 +35,13 @@ class SecureStream : public ByteStream {
   /// Goes on with the handshake as far as it goes without waiting; who must wait polls fd(). Until kDone, send() and
   /// receive() are errors. The caller bounds the time that it grants a silent peer.
   /// Errors: kPermission (the ends have different keys), kProtocol (the peer doesn't speak TLS, or another one),
-  ///         kPeerLost, kNotFound (a connection on its way was refused), kSystem. The stream is of no more use. The peer
-  ///         has been told: by an alert, or a REJECT where it speaks Framelane's protocol without TLS.
+  ///         kPeerLost, kNotFound (a connection on its way was refused), kSystem. The stream is of no more use. The
+  ///         peer has been told: by an alert, or a REJECT where it speaks Framelane's protocol without TLS.
   [[nodiscard]] virtual Result<Handshake> handshake() noexcept = 0;
 };
 
-/// `fd`: a TCP (or Unix stream) socket, connected or on its way, which becomes non-blocking. The first call of a process
-/// loads libframelane-tls.so. Errors: kUnsupported (it isn't there; says what to install), kNoMemory, kSystem.
+/// `fd`: a TCP (or Unix stream) socket, connected or on its way, which becomes non-blocking. The first call of a
+/// process loads libframelane-tls.so. Errors: kUnsupported (it isn't there; says what to install), kNoMemory, kSystem.
 [[nodiscard]] Result<std::unique_ptr<SecureStream>> make_secure(base::UniqueFd fd, TlsSide side, const Psk& psk);
 
 }  // namespace framelane::transport

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT
-// Asks the installed core for its TLS library, as a lane with a psk-file would. Not something for applications: it uses a
-// private header.
-#include "transport/tls_library.hpp"
-
+// Asks the installed core for its TLS library, as a lane with a psk-file would. Not something for applications: it uses
+// a private header.
 #include <cstdio>
+
+#include "transport/tls_library.hpp"
 
 int main() {
   const auto library = framelane::transport::TlsLibrary::get();

@@ -44,8 +44,9 @@ struct Outcome {
   Result<Handshake> client = Handshake::kWantsRead;
   Result<Handshake> server = Handshake::kWantsRead;
 };
-/// Both handshakes, step by step on this thread, until each is done or failed. An end that fails is closed, as its owner
-/// would. `between` runs after each step and says whether anything may still come; when it says no, open ends are left.
+/// Both handshakes, step by step on this thread, until each is done or failed. An end that fails is closed, as its
+/// owner would. `between` runs after each step and says whether anything may still come; when it says no, open ends are
+/// left as they are.
 Outcome shake(
     Ends& ends, const std::function<bool()>& between = [] { return true; });
 /// The same, expecting both to succeed.
