@@ -53,8 +53,8 @@ void Connection::begin_flushes(std::uint32_t count) noexcept {
 }
 
 Result<void> Connection::end_flushes(std::uint64_t index, std::uint32_t count) {
-  if (count <= flushes_ended_ || count > flushes_begun_.load(std::memory_order_acquire))
-    return broken_lane("FLUSH_STOP without FLUSH_START");
+  const std::uint32_t begun = flushes_begun_.load(std::memory_order_acquire);
+  if (count <= flushes_ended_ || count > begun) return broken_lane("FLUSH_STOP without FLUSH_START");
   flushes_ended_ = count;
   drop_passing_events();
   Pending& stop = events_.emplace_front();

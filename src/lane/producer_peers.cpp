@@ -384,6 +384,7 @@ void ProducerCore::close() noexcept {
     peer->socket_watch.reset();
     peer->death_watch.reset();
     writer_->remove_consumer(peer->id);
+    peer->socket.finish();  // relays go on until they see that
   }
   if (streams_ != nullptr) streams_->drain(deadline);
   num_consumers_.store(0, std::memory_order_release);

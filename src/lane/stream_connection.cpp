@@ -231,6 +231,7 @@ Result<Connection::Step> StreamConnection::apply_event(wire::EventMessage& messa
 Result<Connection::Step> StreamConnection::apply_flush_stop(const wire::FlushStop& message) {
   const auto dropped = advance_to(message.first_seq);  // not lost: nobody wants them any more
   if (!dropped) return tl::unexpected(dropped.error());
+  begin_flushes(message.count);  // of several flushes that became one, only the end may come here
   if (auto ended = end_flushes(next_index_, message.count); !ended) return tl::unexpected(std::move(ended.error()));
   return Step::kMarker;
 }

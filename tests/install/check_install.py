@@ -2,7 +2,9 @@
 # SPDX-License-Identifier: MIT
 """Installs the build into an empty folder and builds an application against what is there, found by pkg-config.
 
-check_install.py BUILD_DIR PREFIX LIBDIR PLUGINS COMPILER...    PLUGINS: the folder of the GStreamer elements, or no
+check_install.py BUILD_DIR PREFIX LIBDIR PLUGINS TLS COMPILER...
+
+PLUGINS: the folder of the GStreamer elements, or no. TLS: yes or no.
 """
 import os
 import shlex
@@ -30,7 +32,16 @@ def check_files(root: Path, libdir: Path, plugins: Path | None) -> None:
         sys.exit("not installed: " + ", ".join(missing))
 
 
-def main(build: str, prefix: str, libdir: str, plugins: str, *compiler: str) -> int:
+def check_tls(libdir: Path, compiler: tuple, program: Path) -> None:
+    """The core finds its TLS library because it lies beside it: nothing else leads there."""
+    source = HERE.parent.parent
+    run([*compiler, "-std=c++20", HERE / "finds_tls.cpp", "-o", program, f"-I{source}/include", f"-I{source}/src",
+         f"-L{libdir}", "-lframelane", f"-Wl,-rpath,{libdir}"])
+    env = {name: value for name, value in os.environ.items() if name != "LD_LIBRARY_PATH"}
+    print("the TLS library:", run([program], env=env).strip())
+
+
+def main(build: str, prefix: str, libdir: str, plugins: str, tls: str, *compiler: str) -> int:
     with tempfile.TemporaryDirectory() as folder:
         run(["meson", "install", "-C", build, "--no-rebuild", "--quiet", "--destdir", folder])
         root = Path(folder) / prefix.lstrip("/")
@@ -41,6 +52,8 @@ def main(build: str, prefix: str, libdir: str, plugins: str, *compiler: str) -> 
         flags = shlex.split(run(["pkg-config", "--cflags", "--libs", "framelane"], env=env))
         program = Path(folder) / "consumer"
         run([*compiler, "-std=c++20", HERE / "consumer.cpp", "-o", program, *flags], env=env)
+        if tls == "yes":
+            check_tls(root / libdir, compiler, Path(folder) / "finds_tls")
         print(f"built with {shlex.join(flags)}; it says: {run([program], env=env).strip()}")
     return 0
 
