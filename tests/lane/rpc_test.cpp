@@ -612,7 +612,6 @@ TEST_F(Rpc, AServerThatSendsNonsenseHurtsNoOtherCall) {
   for (int i = 0; i < 3; ++i)
     EXPECT_TRUE(fails_with(client.call(bytes_of("x"), kPatience), Code::kProtocol, "no known code"));
   client.close();
-  producer.close();
   server.join();
 }
 
