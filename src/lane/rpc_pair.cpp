@@ -66,7 +66,7 @@ ProducerSettings out_settings(const PairSettings& pair, const std::string& lane,
   out.max_loans = pair.burst + kOwnLoans;
   out.max_held = pair.burst;
   out.max_consumers = 2;  // one that is going may still be there when the next one comes
-  out.max_frame_size = max_size + kTrailerBytes;
+  out.max_frame_size = payload_limit(max_size) + kTrailerBytes;
   out.max_side_data = 0;
   out.stamps = Stamps::kOff;
   out.spin = pair.spin;
@@ -79,7 +79,7 @@ ConsumerSettings in_settings(const PairSettings& pair, const std::string& lane, 
   in.lane = lane;
   in.max_held = pair.burst;
   in.connect_timeout = kForever;  // our own waits are bounded
-  in.max_frame_size = max_size + kTrailerBytes;
+  in.max_frame_size = payload_limit(max_size) + kTrailerBytes;
   in.spin = pair.spin;
   in.spin_budget = pair.spin_budget;
   return in;

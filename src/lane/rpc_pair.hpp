@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: MIT
 #pragma once
 
-#include <atomic>
+#include <algorithm>
+#include <chrono>
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <mutex>
@@ -34,6 +36,11 @@ struct PairSettings {
 /// Fills in `requests` and `responses`, and checks all but these.
 /// Errors: kInvalidArgument (names the setting and what would do).
 [[nodiscard]] Result<PairSettings> checked(PairSettings settings);
+
+/// The largest payload of a lane: what the application asked for, or what an error answer's text needs.
+[[nodiscard]] constexpr std::size_t payload_limit(std::size_t max_size) noexcept {
+  return std::max<std::size_t>(max_size, 1024);
+}
 
 [[nodiscard]] ProducerSettings out_settings(const PairSettings& pair, const std::string& lane, std::size_t max_size);
 [[nodiscard]] ConsumerSettings in_settings(const PairSettings& pair, const std::string& lane, std::size_t max_size);

@@ -273,7 +273,7 @@ Result<void> ServerCore::respond_error(const Request& request, Code code, std::s
 }
 
 Result<void> ServerCore::publish_error(std::uint64_t id, Code code, std::string_view text) {
-  text = text.substr(0, pair_.max_response_size);
+  text = text.substr(0, payload_limit(pair_.max_response_size));
   auto loan = producer_.loan(text.size() + kTrailerBytes);
   if (!loan) return tl::unexpected(loan.error());
   if (!text.empty()) std::memcpy(loan->data(), text.data(), text.size());

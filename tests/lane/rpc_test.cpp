@@ -543,6 +543,27 @@ Bytes frame_of(std::size_t size, lane::FrameKind kind, std::uint64_t id, std::in
   return bytes;
 }
 
+TEST_F(Rpc, TheSmallestSizesServeAndErrorAnswersAreCutToTheirLimit) {
+  auto asked = pair_settings<ClientSettings>(1);
+  asked.max_request_size = asked.max_response_size = 1;
+  auto served = pair_settings<ServerSettings>(1);
+  served.max_request_size = served.max_response_size = 1;
+  ServerThread server(
+      [](Request& request) {
+        if (request.size() != 0) return echo(request);
+        EXPECT_TRUE(ok(request.respond_error(Code::kNotFound, std::string(5000, 'x'))));
+      },
+      served);
+  Client client = ask(asked);
+  const auto one = client.call(bytes_of("1"), kPatience);
+  ASSERT_TRUE(ok(one));
+  EXPECT_EQ(text_of(one->bytes()), "1");
+  const auto failed = client.call({}, kPatience);
+  ASSERT_TRUE(fails_with(failed, Code::kNotFound));
+  EXPECT_EQ(failed.error().text, std::string(1024, 'x'));
+  EXPECT_TRUE(fails_with(client.call(bytes_of("12"), kPatience), Code::kTooLarge));
+}
+
 TEST_F(Rpc, AClientThatSendsNonsenseIsDroppedAndTheNextOneServed) {
   using lane::FrameKind;
   ServerThread server;

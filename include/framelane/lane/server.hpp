@@ -78,7 +78,7 @@ class Request {
   [[nodiscard]] Result<void> respond(std::span<const std::byte> bytes);
   /// Answers with the first `size` bytes of a loan(). Errors: the same.
   [[nodiscard]] Result<void> respond(Loan&& loan, std::size_t size);
-  /// Makes the client's call fail with `code` and `text` (cut to max_response_size). Errors: the same.
+  /// Makes the client's call fail with `code` and `text` (cut to max_response_size, but not below 1024 bytes). Errors: the same.
   [[nodiscard]] Result<void> respond_error(Code code, std::string_view text);
 
   /// Lends a slot for an answer of at most `size` bytes (the capacity is larger: 16 bytes behind the payload are the
