@@ -23,7 +23,8 @@ Call& Call::operator=(Call&& other) noexcept {
 Result<Response> Call::wait(std::chrono::nanoseconds timeout) {
   if (core_ == nullptr) return fail(Code::kInvalidArgument, "this call is over: it was answered, failed or cancelled");
   bool over = false;
-  auto response = core_->wait(id_, base::deadline_after(timeout), timeout, over);
+  Result<Response> response(tl::in_place);  // the one variable that is returned: see Consumer::take
+  core_->wait(response, id_, base::deadline_after(timeout), timeout, over);
   if (over) core_.reset();
   return response;
 }
@@ -57,11 +58,13 @@ Result<void> Client::connect(std::chrono::nanoseconds timeout) { return core_->c
 Result<Response> Client::call(std::span<const std::byte> request, std::chrono::nanoseconds timeout) {
   auto loan = core_->loan_copy(request);
   if (!loan) return tl::unexpected(loan.error());
-  return core_->call(*loan, request.size(), timeout);
+  return call(std::move(*loan), request.size(), timeout);
 }
 
 Result<Response> Client::call(Loan&& request, std::size_t size, std::chrono::nanoseconds timeout) {
-  return core_->call(request, size, timeout);
+  Result<Response> response(tl::in_place);
+  core_->call(response, request, size, timeout);
+  return response;
 }
 
 Result<Call> Client::start(std::span<const std::byte> request, std::chrono::nanoseconds timeout) {

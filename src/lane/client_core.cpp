@@ -180,19 +180,21 @@ Result<void> ClientCore::send(Slot& slot, std::uint64_t id, Loan& loan, std::siz
   return sent;
 }
 
-Result<Response> ClientCore::call(Loan& loan, std::size_t size, std::chrono::nanoseconds timeout) {
-  const auto id = start(loan, size, timeout);
-  if (!id) return tl::unexpected(id.error());
+void ClientCore::call(Result<Response>& response, Loan& loan, std::size_t size, std::chrono::nanoseconds timeout) {
+  auto id = start(loan, size, timeout);
+  if (!id) {
+    response = tl::unexpected(std::move(id.error()));
+    return;
+  }
   bool over = false;
-  auto response = wait(*id, base::kForever, timeout, over);
+  wait(response, *id, base::kForever, timeout, over);
   if (!over) cancel(*id);
-  return response;
 }
 
 // --- waiting
 
-Result<Response> ClientCore::wait(std::uint64_t id, std::int64_t until_ns, std::chrono::nanoseconds timeout,
-                                  bool& over) {
+void ClientCore::wait(Result<Response>& response, std::uint64_t id, std::int64_t until_ns,
+                      std::chrono::nanoseconds timeout, bool& over) {
   Slot& slot = slot_of(id);
   Wakes wakes;
   Lock lock(mutex_);
@@ -201,12 +203,16 @@ Result<Response> ClientCore::wait(std::uint64_t id, std::int64_t until_ns, std::
   if (!told && slot.deadline_ns < until_ns) timeout = left_until(until);
   for (bool in_time = true;;) {
     over = slot.state != State::kWaiting;
-    if (over) return collect(lock, slot);
-    if (!in_time) return tl::unexpected(out_of_time(slot, over));
+    if (over) return collect(lock, slot, response);
+    if (!in_time) {
+      response = tl::unexpected(out_of_time(slot, over));
+      return;
+    }
     if (auto stop = stopped(); !stop) {
       over = (stops_.load() & kStopClosed) != 0;
       if (over) slot.state = State::kGivenUp;
-      return tl::unexpected(stop.error());
+      response = tl::unexpected(std::move(stop.error()));
+      return;
     }
     if (reading_) {
       sleep(lock, slot, until);
@@ -313,23 +319,27 @@ void ClientCore::wake_all() noexcept {
   }
 }
 
-Result<Response> ClientCore::collect(Lock& lock, Slot& slot) {
-  const bool answered = slot.state == State::kAnswered;
-  if (!answered) {
+void ClientCore::collect(Lock& lock, Slot& slot, Result<Response>& response) {
+  if (slot.state != State::kAnswered) {
     free(slot);
     ++stats_.lost;
-    return tl::unexpected(lost_);
+    response = tl::unexpected(lost_);
+    return;
   }
-  Frame frame = std::move(slot.answer);
+  response->frame_ = std::move(slot.answer);  // one move less than by a Response of its own: each costs as a lock does
   const FrameKind kind = slot.kind;
   const std::int64_t time_untrusted = slot.time;
   free(slot);
   ++stats_.answered;
   lock.unlock();
-  const std::size_t size = frame.size() - kTrailerBytes;
-  if (kind == FrameKind::kAnswer) return Response(std::move(frame), size);
-  if (!is_code(time_untrusted)) return fail(Code::kProtocol, "the server's error answer has no known code");
-  return fail(static_cast<Code>(time_untrusted), std::string(reinterpret_cast<const char*>(frame.data()), size));
+  response->size_ = response->frame_.size() - kTrailerBytes;
+  if (kind == FrameKind::kAnswer) return;
+  std::string text(reinterpret_cast<const char*>(response->data()), response->size());
+  if (is_code(time_untrusted)) {
+    response = fail(static_cast<Code>(time_untrusted), std::move(text));
+  } else {
+    response = fail(Code::kProtocol, "the server's error answer has no known code");
+  }
 }
 
 Error ClientCore::out_of_time(Slot& slot, bool& over) {

@@ -38,9 +38,10 @@ class ClientCore {
   [[nodiscard]] Result<std::uint64_t> start(Loan& loan, std::size_t size, std::chrono::nanoseconds timeout);
   /// `timeout` is what is left until `until_ns` or, if that is kForever, until the call's own deadline: an estimate
   /// that saves a reading of the clock. `over` tells whether the id is used up.
-  [[nodiscard]] Result<Response> wait(std::uint64_t id, std::int64_t until_ns, std::chrono::nanoseconds timeout,
-                                      bool& over);
-  [[nodiscard]] Result<Response> call(Loan& loan, std::size_t size, std::chrono::nanoseconds timeout);
+  /// `response` holds an empty Response, and then the answer or the error.
+  void wait(Result<Response>& response, std::uint64_t id, std::int64_t until_ns, std::chrono::nanoseconds timeout,
+            bool& over);
+  void call(Result<Response>& response, Loan& loan, std::size_t size, std::chrono::nanoseconds timeout);
   void cancel(std::uint64_t id) noexcept;
 
   void interrupt() noexcept;
@@ -105,7 +106,7 @@ class ClientCore {
   void sweep(Wakes& wakes) noexcept;
   void hand_on(Wakes& wakes) noexcept;
   void wake_all() noexcept;
-  [[nodiscard]] Result<Response> collect(Lock& lock, Slot& slot);
+  void collect(Lock& lock, Slot& slot, Result<Response>& response);
   [[nodiscard]] Error out_of_time(Slot& slot, bool& over);
 
   // session

@@ -89,7 +89,11 @@ Result<Server> Server::open(ServerSettings settings) {
   return Server(std::move(*core));
 }
 
-Result<Request> Server::next(std::chrono::nanoseconds timeout) { return core_->next(timeout); }
+Result<Request> Server::next(std::chrono::nanoseconds timeout) {
+  Result<Request> request(tl::in_place);  // the one variable that is returned: see Consumer::take
+  core_->next(request, timeout);
+  return request;
+}
 
 Result<void> Server::serve(const Handler& handler) {
   for (;;) {

@@ -22,6 +22,11 @@ std::chrono::nanoseconds left_until(std::int64_t until_ns) noexcept {
   return std::chrono::nanoseconds(std::max<std::int64_t>(until_ns - base::monotonic_ns(), 0));
 }
 
+/// Of a counter that one thread writes: no locked instruction.
+void count(std::atomic<std::uint64_t>& counter) noexcept {
+  counter.store(counter.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
+}
+
 }  // namespace
 
 Result<std::shared_ptr<ServerCore>> ServerCore::create(ServerSettings settings) {
@@ -60,9 +65,9 @@ void ServerCore::news() noexcept {
   base::futex_wake(news_, std::numeric_limits<int>::max());
 }
 
-// True: connected, or something has changed. False: out of time. A client joins our lane first: until one does there is
+// False: out of time. True: connected, or something has changed. A client joins our lane first: until one does there is
 // nothing to look for, and when it does its own lane is there.
-Result<bool> ServerCore::find_client(std::int64_t until_ns) {
+bool ServerCore::find_client(std::int64_t until_ns) {
   const std::uint32_t seen = news_.load();
   if (stops_.load() != 0) return true;
   const auto left = left_until(until_ns);
@@ -101,7 +106,7 @@ Result<void> ServerCore::greet(std::span<const std::byte> payload, const Trailer
     cancelled_.store(0);
   }
   greeted_ = session_.fetch_add(1) + 1;
-  sessions_.fetch_add(1, std::memory_order_relaxed);
+  count(sessions_);
   auto loan = producer_.loan(kTrailerBytes);
   if (!loan) return tl::unexpected(loan.error());
   return publish(*loan, 0, FrameKind::kWelcome, trailer_untrusted.id(), kRpcVersion);
@@ -126,86 +131,84 @@ std::string ServerCore::unsuitable(const Terms& terms_untrusted, std::int64_t ve
 
 // --- requests
 
-Result<Request> ServerCore::next(std::chrono::nanoseconds timeout) {
-  std::int64_t until = 0;  // set when it is needed: a request that is there needs no clock
-  for (auto left = timeout;; left = left_until(until)) {
-    if ((stops_.load() & kStopClosed) != 0) return fail(Code::kInvalidArgument, "this server is closed");
-    if (stops_.load() != 0) return fail(Code::kInterrupted);
+void ServerCore::next(Result<Request>& request, std::chrono::nanoseconds timeout) {
+  const std::int64_t until = base::deadline_after(timeout);
+  for (auto left = timeout; stops_.load() == 0; left = left_until(until)) {
     if (receiver_.connected()) {
-      auto frame = receiver_.take(left);
-      if (frame) {
-        auto request = look_at(std::move(*frame));
-        if (!request) {
-          drop_client("it broke the protocol of requests and responses: " + request.error().text);
-        } else if (*request) {
-          return std::move(**request);
-        }
-      } else if (frame.error().code == Code::kTimeout) {
-        return fail(Code::kTimeout, "no request in time");
-      } else if (frame.error().code == Code::kInterrupted) {
-        receiver_.unpoke();
-      } else {
-        drop_client(frame.error().text);
-      }
-      if (until == 0) until = base::deadline_after(timeout);
-      continue;
+      if (take(*request, left)) return;
+      if (left.count() != 0) continue;
+    } else {
+      receiver_.unpoke();
+      if (find_client(until)) continue;
     }
-    if (until == 0) until = base::deadline_after(timeout);
-    receiver_.unpoke();
-    auto found = find_client(until);
-    if (!found) return tl::unexpected(found.error());
-    if (!*found) return fail(Code::kTimeout, "no request in time");
+    request = fail(Code::kTimeout, "no request in time");
+    return;
   }
+  const bool closed = (stops_.load() & kStopClosed) != 0;
+  request = closed ? fail(Code::kInvalidArgument, "this server is closed") : fail(Code::kInterrupted);
 }
 
-Result<std::optional<Request>> ServerCore::look_at(Frame frame) {
+// The next frame of a client that is there. False: it was no request for the application, or none came.
+bool ServerCore::take(Request& request, std::chrono::nanoseconds left) {
+  auto frame = receiver_.take(left);
+  if (frame) {
+    const auto mine = look_at(*frame, request);
+    if (!mine) drop_client("it broke the protocol of requests and responses: " + mine.error().text);
+    return mine && *mine;
+  }
+  if (frame.error().code == Code::kInterrupted) {
+    receiver_.unpoke();
+  } else if (frame.error().code != Code::kTimeout) {
+    drop_client(frame.error().text);
+  }
+  return false;
+}
+
+Result<bool> ServerCore::look_at(Frame& frame, Request& request) {
   const auto trailer_untrusted = read_trailer(frame.bytes());
   if (!trailer_untrusted) return fail(Code::kProtocol, "a frame without a trailer");
   const std::size_t size = frame.size() - kTrailerBytes;
   switch (trailer_untrusted->kind()) {
     case FrameKind::kHello:
-      return greet(frame.bytes().first(size), *trailer_untrusted).map([] { return std::optional<Request>(); });
+      return greet(frame.bytes().first(size), *trailer_untrusted).map([] { return false; });
     case FrameKind::kRequest:
     case FrameKind::kRequestUntil:
     case FrameKind::kRequestWithin:
-      return accept(std::move(frame), size, *trailer_untrusted);
+      return accept(frame, size, *trailer_untrusted, request);
     default:
       return fail(Code::kProtocol, "kind of a frame");
   }
 }
 
-std::optional<Request> ServerCore::accept(Frame frame, std::size_t size, const Trailer& trailer_untrusted) {
+bool ServerCore::accept(Frame& frame, std::size_t size, const Trailer& trailer_untrusted, Request& request) {
   const std::uint64_t session = session_.load();
-  if (session != greeted_) return std::nullopt;  // its client went away, so nobody wants it
+  if (session != greeted_) return false;  // its client went away, so nobody wants it
   const std::uint64_t id = trailer_untrusted.id();
   std::int64_t deadline = format::kNoClockTime;
   if (trailer_untrusted.kind() != FrameKind::kRequest) {
-    const std::int64_t now = base::monotonic_ns();
     const std::int64_t time_untrusted = trailer_untrusted.time;  // any value does: it is only compared
     const bool same_clock = trailer_untrusted.kind() == FrameKind::kRequestUntil;
     deadline = same_clock ? time_untrusted : base::deadline_after(std::chrono::nanoseconds(time_untrusted));
-    if (now >= deadline) {
-      expired_.fetch_add(1, std::memory_order_relaxed);
+    if (base::monotonic_ns() >= deadline) {
+      count(expired_);
       static_cast<void>(publish_error(id, Code::kTimeout, "the deadline passed before the server took the request"));
-      return std::nullopt;
+      return false;
     }
   }
   if (is_cancelled(id)) {
-    dropped_cancelled_.fetch_add(1, std::memory_order_relaxed);
+    count(dropped_cancelled_);
     forget_cancel(id);
     static_cast<void>(publish_error(id, Code::kInterrupted, "cancelled"));
-    return std::nullopt;
+    return false;
   }
-  taken_.fetch_add(1, std::memory_order_relaxed);
-  open_.fetch_add(1, std::memory_order_relaxed);
-  Request request;
+  count(taken_);
   request.core_ = shared_from_this();
   request.frame_ = std::move(frame);
   request.size_ = size;
   request.id_ = id;
   request.session_ = session;
   request.deadline_ns_ = deadline;
-  return request;
+  return true;
 }
 
 void ServerCore::collect_cancels() {
@@ -231,8 +234,7 @@ bool ServerCore::is_cancelled(std::uint64_t id) {
 bool ServerCore::cancelled(const Request& request) { return !check_session(request) || is_cancelled(request.id_); }
 
 void ServerCore::finish(const Request& request, bool answered) noexcept {
-  open_.fetch_sub(1, std::memory_order_relaxed);
-  if (answered) answered_.fetch_add(1, std::memory_order_relaxed);
+  (answered ? answered_ : let_go_).fetch_add(1, std::memory_order_relaxed);
   forget_cancel(request.id_);
 }
 
@@ -300,12 +302,13 @@ void ServerCore::resume() noexcept { stops_.fetch_and(~std::uint32_t{kStopInterr
 
 ServerStats ServerCore::stats() const {
   ServerStats stats;
-  stats.taken = taken_.load(std::memory_order_relaxed);
   stats.answered = answered_.load(std::memory_order_relaxed);
+  const std::uint64_t over = stats.answered + let_go_.load(std::memory_order_acquire);
+  stats.taken = taken_.load(std::memory_order_relaxed);
   stats.expired = expired_.load(std::memory_order_relaxed);
   stats.cancelled = dropped_cancelled_.load(std::memory_order_relaxed);
   stats.sessions = sessions_.load(std::memory_order_relaxed);
-  stats.open = open_.load(std::memory_order_relaxed);
+  stats.open = static_cast<std::uint32_t>(stats.taken - std::min(over, stats.taken));
   return stats;
 }
 

@@ -5,7 +5,8 @@
 #include <cstdint>
 #include <memory>
 #include <mutex>
-#include <optional>
+#include <string>
+#include <string_view>
 #include <vector>
 
 #include <sys/types.h>
@@ -27,7 +28,8 @@ class ServerCore : public std::enable_shared_from_this<ServerCore> {
   [[nodiscard]] static Result<std::shared_ptr<ServerCore>> create(ServerSettings settings);
   ~ServerCore();
 
-  [[nodiscard]] Result<Request> next(std::chrono::nanoseconds timeout);
+  /// `request` holds an empty Request, and then the next one or the error.
+  void next(Result<Request>& request, std::chrono::nanoseconds timeout);
   [[nodiscard]] Result<void> reserve(std::size_t size) { return producer_.reserve(size + kTrailerBytes); }
 
   // of a Request
@@ -50,14 +52,15 @@ class ServerCore : public std::enable_shared_from_this<ServerCore> {
 
   // clients
   void on_consumer(bool joined) noexcept;
-  [[nodiscard]] Result<bool> find_client(std::int64_t until_ns);
+  [[nodiscard]] bool find_client(std::int64_t until_ns);
   void drop_client(std::string_view why) noexcept;
   [[nodiscard]] Result<void> greet(std::span<const std::byte> payload, const Trailer& trailer_untrusted);
   [[nodiscard]] std::string unsuitable(const Terms& terms_untrusted, std::int64_t version_untrusted) const;
 
   // requests
-  [[nodiscard]] Result<std::optional<Request>> look_at(Frame frame);
-  [[nodiscard]] std::optional<Request> accept(Frame frame, std::size_t size, const Trailer& trailer_untrusted);
+  [[nodiscard]] bool take(Request& request, std::chrono::nanoseconds left);
+  [[nodiscard]] Result<bool> look_at(Frame& frame, Request& request);
+  [[nodiscard]] bool accept(Frame& frame, std::size_t size, const Trailer& trailer_untrusted, Request& request);
   void collect_cancels();
   [[nodiscard]] bool is_cancelled(std::uint64_t id);
   void forget_cancel(std::uint64_t id) noexcept;
@@ -84,8 +87,8 @@ class ServerCore : public std::enable_shared_from_this<ServerCore> {
   std::vector<std::uint64_t> cancels_;     // ids of requests whose clients gave them up
   std::atomic<std::size_t> cancelled_{0};  // their number
 
-  std::atomic<std::uint64_t> taken_{0}, answered_{0}, expired_{0}, dropped_cancelled_{0}, sessions_{0};
-  std::atomic<std::uint32_t> open_{0};
+  std::atomic<std::uint64_t> taken_{0}, expired_{0}, dropped_cancelled_{0}, sessions_{0};  // next()'s thread
+  std::atomic<std::uint64_t> answered_{0}, let_go_{0};
 
   std::mutex send_mutex_;
   Producer producer_;  // last: its callbacks use what is above

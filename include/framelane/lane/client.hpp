@@ -7,6 +7,7 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <utility>
 
 #include "framelane/base/result.hpp"
 #include "framelane/lane/frame.hpp"
@@ -64,7 +65,6 @@ class Response {
 
  private:
   friend class lane::ClientCore;
-  Response(Frame frame, std::size_t size) noexcept : frame_(std::move(frame)), size_(size) {}
 
   Frame frame_;
   std::size_t size_ = 0;
@@ -139,7 +139,7 @@ class Client {
   /// doesn't wait for one), kTooLarge (beyond max_request_size), kInterrupted, kInvalidArgument (closed), kNoMemory,
   /// those of connect(), and what the server answers with Request::respond_error(): its code and its text.
   [[nodiscard]] Result<Response> call(std::span<const std::byte> request, std::chrono::nanoseconds timeout = kForever);
-  /// The same for a request that was written into a loan().
+  /// The same for a request that was written into a loan(), which is kept if the request wasn't sent.
   [[nodiscard]] Result<Response> call(Loan&& request, std::size_t size, std::chrono::nanoseconds timeout = kForever);
 
   /// Sends a request; its answer comes from Call::wait(). `timeout` is that of the whole call.

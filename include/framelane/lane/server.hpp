@@ -78,7 +78,8 @@ class Request {
   [[nodiscard]] Result<void> respond(std::span<const std::byte> bytes);
   /// Answers with the first `size` bytes of a loan(). Errors: the same.
   [[nodiscard]] Result<void> respond(Loan&& loan, std::size_t size);
-  /// Makes the client's call fail with `code` and `text` (cut to max_response_size, but not below 1024 bytes). Errors: the same.
+  /// Makes the client's call fail with `code` and `text` (cut to max_response_size, but not below 1024 bytes).
+  /// Errors: the same.
   [[nodiscard]] Result<void> respond_error(Code code, std::string_view text);
 
   /// Lends a slot for an answer of at most `size` bytes (the capacity is larger: 16 bytes behind the payload are the
@@ -105,8 +106,8 @@ class Request {
 };
 
 /// Answering end of a pair of lanes: see Client. It consumes the lane of requests and produces the lane of responses.
-/// It serves one client at a time, and the next one when that one has left or died; a client finds out that it is there,
-/// and whether their settings suit each other, while the server is inside next().
+/// It serves one client at a time, and the next one when that one has left or died; a client finds out that it is
+/// there, and whether their settings suit each other, while the server is inside next().
 ///
 /// Threads:   next() and serve() from one thread at a time, and close() not while one of them runs; Requests on any
 ///            thread; interrupt(), resume() and stats() from any thread. No thread of its own.
