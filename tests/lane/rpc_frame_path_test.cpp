@@ -11,7 +11,7 @@ namespace framelane::lane_test {
 namespace {
 
 constexpr int kWarmUp = 200;  // segments come, lazily bound symbols are looked up
-constexpr int kRounds = 10'000;
+constexpr int kRounds = 3'000;
 
 class RpcFramePath : public LaneTest, public ::testing::WithParamInterface<std::size_t> {
  protected:
@@ -41,7 +41,7 @@ class RpcFramePath : public LaneTest, public ::testing::WithParamInterface<std::
 
 TEST_P(RpcFramePath, MakesNoAllocationAndNoSystemCall) {
   if (kSanitized) GTEST_SKIP() << "a sanitizer allocates and calls the system by itself";
-  constexpr int kInThrees = 3'000;
+  constexpr int kInThrees = 900;
   auto asked = pair_settings<ClientSettings>();
   asked.spin = Spin::kBusy;
   auto served = pair_settings<ServerSettings>();
