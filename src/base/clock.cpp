@@ -12,6 +12,7 @@ std::int64_t monotonic_ns() noexcept {
 }
 
 std::int64_t deadline_after(std::chrono::nanoseconds timeout) noexcept {
+  if (timeout == std::chrono::nanoseconds::max()) return kForever;  // most waits: no need to ask for the time
   const std::int64_t now = monotonic_ns();
   if (timeout.count() > kForever - now) return kForever;
   return now + timeout.count();

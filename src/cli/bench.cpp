@@ -10,9 +10,11 @@ void add_bench(CLI::App& app, Action& chosen) {
       "Examples:\n"
       "  framelane bench rtt\n"
       "  framelane bench take --json\n"
+      "  framelane bench rpc --size 65536\n"
       "  framelane bench gst --fps max");
   add_bench_rtt(bench, chosen);
   add_bench_take(bench, chosen);
+  add_bench_rpc(bench, chosen);
   add_bench_gst(bench, chosen);
 }
 

@@ -22,6 +22,7 @@ using Action = std::function<int()>;
 // Each adds its subcommand to `app`; when that is given, `chosen` is what to run.
 void add_bench(CLI::App& app, Action& chosen);
 void add_bench_gst(CLI::App& bench, Action& chosen);
+void add_bench_rpc(CLI::App& bench, Action& chosen);
 void add_bench_rtt(CLI::App& bench, Action& chosen);
 void add_bench_take(CLI::App& bench, Action& chosen);
 void add_demo(CLI::App& app, Action& chosen);

@@ -160,11 +160,13 @@ class TlsStream final : public SecureStream {
   Result<Handshake> handshake() noexcept override;
   Result<std::size_t> send(std::span<const iovec> buffers) noexcept override;
   Result<std::size_t> receive(std::span<const iovec> buffers) noexcept override;
+  void finish() noexcept override;
   void shutdown() noexcept override;
   int fd() const noexcept override { return pipe_.fd(); }
 
  private:
   [[nodiscard]] HandshakeView view() const noexcept { return {pipe_.first_bytes(), pipe_.error(), side_, identity_}; }
+  void say_goodbye() noexcept;
   [[nodiscard]] Result<void> usable() const;
   [[nodiscard]] tl::unexpected<Error> give_up(Error error);
   [[nodiscard]] Result<bool> flush();
@@ -180,6 +182,7 @@ class TlsStream final : public SecureStream {
   std::string identity_;
   std::unique_ptr<TlsSession> session_;  // after the pipe, which it uses
   bool done_ = false;                    // the handshake
+  bool finished_ = false;                // by finish() or shutdown(): the peer was told
   bool closed_ = false;                  // by shutdown()
   std::optional<Error> error_;           // what ended the stream; all later calls return it, too
   std::optional<Error> send_error_;      // what ended sending: what the peer said before it left can still be read
@@ -304,12 +307,22 @@ Result<std::size_t> TlsStream::receive_into(const iovec& buffer, std::size_t off
   return 0;
 }
 
+void TlsStream::say_goodbye() noexcept {
+  if (!done_ || finished_ || error_) return;
+  finished_ = true;
+  session_->close();
+  static_cast<void>(pipe_.flush());  // a courtesy: the peer sees the end anyway
+}
+
+void TlsStream::finish() noexcept {
+  const std::lock_guard lock(mutex_);
+  say_goodbye();
+  pipe_.socket().finish();
+}
+
 void TlsStream::shutdown() noexcept {
   const std::lock_guard lock(mutex_);
-  if (done_ && !closed_ && !error_) {
-    session_->close();
-    static_cast<void>(pipe_.flush());  // a courtesy: the peer sees the end anyway
-  }
+  say_goodbye();
   closed_ = true;
   pipe_.socket().shutdown();
 }

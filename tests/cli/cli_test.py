@@ -70,7 +70,8 @@ class CommandTest(unittest.TestCase):
 
 class Usage(CommandTest):
     def test_help_of_each_command_shows_examples(self):
-        for arguments in [], ["bench"], ["bench", "rtt"], ["bench", "take"], ["bench", "gst"], ["demo"]:
+        for arguments in ([], ["bench"], ["bench", "rtt"], ["bench", "take"], ["bench", "rpc"], ["bench", "gst"],
+                          ["demo"]):
             done = self.run_command(*arguments, "--help")
             self.assertEqual(done.returncode, 0, arguments)
             self.assertIn("Example", done.stdout, arguments)
@@ -100,6 +101,8 @@ class Usage(CommandTest):
                           ["bench", "rtt", "--samples", "many"], ["bench", "rtt", "--spin", "wildly"],
                           ["bench", "rtt", "--cpus", "0"], ["bench", "rtt", "--cpus", "0,0"],
                           ["bench", "take", "--sizes", "-1"], ["bench", "gst", "--fps", "0"],
+                          ["bench", "rpc", "--size", "0"], ["bench", "rpc", "--transport", "pigeon"],
+                          ["bench", "rpc", "--in-flight", "257"],
                           ["bench", "gst", "--fps", "fast"], ["bench", "gst", "--frames", "1"], ["demo", "surplus"]):
             done = self.run_command(*arguments)
             self.assertEqual(done.returncode, 2, arguments)
@@ -160,6 +163,19 @@ class Bench(CommandTest):
             self.assert_summary(one["one_way"], 400)
             self.assert_summary(one["take"], 400)
         self.assertEqual(result["sizes"][0]["ratio_take_p50_to_first"], 1)
+
+    @unittest.skipIf(usable_cpus() < 2, "needs two CPUs")
+    def test_rpc_compares_requests_with_bare_sockets(self):
+        for size in "1", "512", "65536":
+            result = self.run_json("bench", "rpc", "--size", size, "--seconds", "0.4", "--rounds", "2", "--transport",
+                                   "shm", "--in-flight", "8")
+            for summary in result["lane"], result["floor"]["uds"], result["floor"]["tcp"]:
+                self.assertGreater(summary["count"], 0)
+                self.assert_summary(summary, summary["count"])
+            self.assertEqual(len(result["ratio_p50_to_uds"]["all"]), 2)
+            self.assertEqual(result["requests_per_second"]["median"], min(result["requests_per_second"]["all"]))
+            self.assertGreater(result["requests_per_second"]["min"], 0)
+            self.assertEqual((result["size"], result["in_flight"], result["transport"]), (int(size), 8, "shm"))
 
     @unittest.skipIf(usable_cpus() < 2, "needs two CPUs")
     def test_text_output_fits_80_columns(self):
