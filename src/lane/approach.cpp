@@ -10,6 +10,8 @@
 
 #include "lane/shm_connection.hpp"
 #include "lane/stream_connection.hpp"
+#include "transport/psk.hpp"
+#include "transport/secure_stream.hpp"
 #include "transport/stream_socket.hpp"
 
 namespace framelane::lane {
@@ -106,7 +108,7 @@ uid_t peer_uid(int fd) noexcept {
 }
 
 /// A connected, or connecting, stream of one of the ways that have one.
-Tried<std::unique_ptr<transport::ByteStream>> open_stream(const Way& way, const ApproachSettings& settings) {
+Tried<transport::OpenStream> open_stream(const Way& way, const ApproachSettings& settings) {
   const bool tcp = way.transport == Transport::kTcp;
   auto socket = tcp ? transport::begin_tcp(way.host, way.port, settings.turn) : transport::connect_uds(way.path);
   if (!socket) return stream_setback(std::move(socket.error()));
@@ -115,17 +117,34 @@ Tried<std::unique_ptr<transport::ByteStream>> open_stream(const Way& way, const 
       return tl::unexpected(std::move(fine.error()));
   }
   transport::tune_stream(socket->get(), 0);
-  return std::make_unique<transport::SocketStream>(std::move(*socket));
+  std::optional<transport::Psk> psk;
+  if (tcp && !settings.psk_file.empty()) {
+    auto read = transport::read_psk(settings.psk_file);
+    if (!read) return setback(std::move(read.error()));
+    psk = std::move(*read);
+  }
+  auto stream = transport::open_stream(std::move(*socket), transport::TlsSide::kClient, psk ? &*psk : nullptr);
+  if (!stream) return setback(std::move(stream.error()));
+  return std::move(*stream);
 }
 
-/// HELLO and WELCOME on one stream.
+/// Handshake of TLS, HELLO and WELCOME on one stream.
 class Greeting {
  public:
-  Greeting(std::unique_ptr<transport::ByteStream> stream, const wire::Hello& hello, std::uint64_t max_frame_size)
-      : hello_(wire::encode(hello, 0)), end_(std::make_unique<StreamEnd>(std::move(stream), max_frame_size)) {}
+  Greeting(transport::OpenStream opened, const wire::Hello& hello, std::uint64_t max_frame_size)
+      : hello_(wire::encode(hello, 0)),
+        secure_(opened.secure),
+        end_(std::make_unique<StreamEnd>(std::move(opened.stream), max_frame_size)) {}
 
   /// Empty: not ready yet.
   [[nodiscard]] Tried<std::optional<wire::Welcome>> step() {
+    if (secure_ != nullptr) {
+      auto done = secure_->handshake();
+      if (!done) return stream_setback(std::move(done.error()));
+      wants_write_ = *done == transport::Handshake::kWantsWrite;
+      if (*done != transport::Handshake::kDone) return std::nullopt;
+      secure_ = nullptr;
+    }
     if (!hello_.empty()) {
       const iovec rest{hello_.data(), hello_.size()};
       auto sent = end_->stream->send({&rest, 1});
@@ -141,18 +160,23 @@ class Greeting {
     return std::optional(std::move(*welcome));
   }
   [[nodiscard]] int fd() const noexcept { return end_->stream->fd(); }
-  [[nodiscard]] short events() const noexcept { return hello_.empty() ? POLLIN : POLLOUT; }
+  [[nodiscard]] short events() const noexcept {
+    const bool writes = secure_ != nullptr ? wants_write_ : !hello_.empty();
+    return writes ? POLLOUT : POLLIN;
+  }
   [[nodiscard]] std::unique_ptr<StreamEnd> take_end() noexcept { return std::move(end_); }
 
  private:
-  std::vector<std::byte> hello_;  // what of it isn't sent yet
+  std::vector<std::byte> hello_;               // what of it isn't sent yet
+  transport::SecureStream* secure_ = nullptr;  // until its handshake is done
+  bool wants_write_ = false;                   // that handshake
   std::unique_ptr<StreamEnd> end_;
 };
 
 /// First the stream of the frames, then that of the signals.
 class StreamApproach final : public Approach {
  public:
-  StreamApproach(Way way, std::unique_ptr<transport::ByteStream> stream, const ApproachSettings& settings)
+  StreamApproach(Way way, transport::OpenStream stream, const ApproachSettings& settings)
       : way_(std::move(way)),
         settings_(settings),
         greeting_(std::in_place, std::move(stream), settings.hello, settings.connection.max_frame_size) {}

@@ -75,9 +75,10 @@ Result<std::thread> start_thread(const std::function<void()>& body) {
 
 }  // namespace
 
-Relay::Relay(const RelayHost& host, std::unique_ptr<transport::ByteStream> stream, PeerInfo peer)
+Relay::Relay(const RelayHost& host, transport::OpenStream opened, PeerInfo peer)
     : host_(host),
-      stream_(std::move(stream)),
+      stream_(std::move(opened.stream)),
+      secure_(opened.secure),
       peer_(std::move(peer)),
       stop_fd_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)),
       sender_(*stream_, stop_fd_.get()),
@@ -101,8 +102,11 @@ Result<void> Relay::start(std::function<void()> over) {
     }
     core.reset();
     if (stream_ == nullptr) return over_();  // handed over
-    base::log(base::LogLevel::kInfo, "a consumer of " + host_.descriptor + " over " +
-                                         std::string(to_string(peer_.transport)) + " is gone: " + reason);
+    const bool refused =
+        !served && (served.error().code == Code::kPermission || served.error().code == Code::kProtocol);
+    base::log(refused ? base::LogLevel::kWarning : base::LogLevel::kInfo,
+              "a consumer of " + host_.descriptor + " over " + std::string(to_string(peer_.transport)) +
+                  " is gone: " + reason);
     over_();
   });
   if (!thread) return tl::unexpected(std::move(thread.error()));
@@ -121,6 +125,7 @@ void Relay::end(std::string reason) noexcept {
 
 Result<void> Relay::serve() {
   const std::int64_t deadline = base::deadline_after(host_.handshake_timeout);
+  if (auto done = await_handshake(deadline); !done) return done;
   auto hello = await_hello(deadline);
   if (!hello) return tl::unexpected(std::move(hello.error()));
   if (auto no = refusal(*hello)) return reject(std::move(*no));
@@ -138,12 +143,34 @@ Result<void> Relay::serve() {
   // The producer has ended the lane.
   if (auto told = sender_.send(wire::Leave{}, 0, base::kForever); !told) return told;
   stream_->finish();
-  // A socket that is closed while the peer still sends would take back what is on its way.
-  if (peer_.transport == Transport::kTcp) await_hang_up(base::kForever);
+  return await_delivery();
+}
+
+/// A TCP socket that is closed while the peer still sends would take back what is on its way.
+Result<void> Relay::await_delivery() {
+  constexpr std::int64_t kLookNs = 1'000'000;
+  while (peer_.transport == Transport::kTcp && !transport::all_delivered(stream_->fd())) {
+    auto look = transport::wait_for(-1, 0, stop_fd_.get(), base::monotonic_ns() + kLookNs);
+    if (!look && look.error().code != Code::kTimeout) return look;
+  }
   return {};
 }
 
 // --- greeting
+
+Result<void> Relay::await_handshake(std::int64_t deadline_ns) {
+  while (secure_ != nullptr) {
+    auto step = secure_->handshake();
+    if (!step) return tl::unexpected(std::move(step.error()));
+    if (*step == transport::Handshake::kDone) return {};
+    const short events = *step == transport::Handshake::kWantsWrite ? POLLOUT : POLLIN;
+    auto ready = transport::wait_for(stream_->fd(), events, stop_fd_.get(), deadline_ns);
+    if (!ready && ready.error().code == Code::kTimeout)
+      return fail(Code::kTimeout, "it didn't end its handshake in time");
+    if (!ready) return ready;
+  }
+  return {};
+}
 
 Result<wire::Hello> Relay::await_hello(std::int64_t deadline_ns) {
   auto received = receiver_.receive_until(deadline_ns, stop_fd_.get());
@@ -238,10 +265,6 @@ tl::unexpected<Error> Relay::reject(wire::Reject reject) {
 }
 
 void Relay::await_hang_up(std::int64_t deadline_ns) noexcept {
-  if (watch_) {  // then the monitor's thread reads, and ends us
-    static_cast<void>(transport::wait_for(-1, 0, stop_fd_.get(), deadline_ns));
-    return;
-  }
   std::array<std::byte, 4096> ignored;
   const iovec room{ignored.data(), ignored.size()};
   while (auto more = stream_->receive({&room, 1})) {

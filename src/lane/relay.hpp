@@ -20,6 +20,7 @@
 #include "transport/control_socket.hpp"
 #include "transport/frame_stream.hpp"
 #include "transport/monitor.hpp"
+#include "transport/secure_stream.hpp"
 
 namespace framelane::lane {
 
@@ -47,7 +48,7 @@ struct RelayHost {
 class Relay : private transport::FrameReceiver {
  public:
   /// `peer`: what is known of who came.
-  Relay(const RelayHost& host, std::unique_ptr<transport::ByteStream> stream, PeerInfo peer);
+  Relay(const RelayHost& host, transport::OpenStream opened, PeerInfo peer);
   ~Relay() override;
 
   /// Once. `over` is called at the end, on the relay's thread, which then only returns. Errors: kSystem (no thread).
@@ -65,6 +66,7 @@ class Relay : private transport::FrameReceiver {
 
  private:
   [[nodiscard]] Result<void> serve();
+  [[nodiscard]] Result<void> await_handshake(std::int64_t deadline_ns);
   [[nodiscard]] Result<wire::Hello> await_hello(std::int64_t deadline_ns);
   [[nodiscard]] std::optional<wire::Reject> refusal(const wire::Hello& hello);
   [[nodiscard]] Result<void> join_ring(const wire::Hello& hello, bool may_gate, std::int64_t deadline_ns);
@@ -78,6 +80,7 @@ class Relay : private transport::FrameReceiver {
   [[nodiscard]] Result<void> tell_demotion();
   void signal_flushes() noexcept;
   [[nodiscard]] tl::unexpected<Error> reject(wire::Reject reject);
+  [[nodiscard]] Result<void> await_delivery();
   void await_hang_up(std::int64_t deadline_ns) noexcept;
 
   // the monitor's thread
@@ -90,6 +93,7 @@ class Relay : private transport::FrameReceiver {
 
   const RelayHost& host_;
   std::unique_ptr<transport::ByteStream> stream_;
+  transport::SecureStream* secure_;  // stream_, if it has a handshake
   PeerInfo peer_;
   base::UniqueFd stop_fd_;  // readable when it shall end
   transport::StreamSender sender_;

@@ -17,7 +17,10 @@
 
 #include "base/clock.hpp"
 #include "transport/acceptor.hpp"
+#include "transport/psk.hpp"
+#include "transport/secure_stream.hpp"
 #include "transport/stream_socket.hpp"
+#include "transport/tls_library.hpp"
 
 namespace framelane::lane {
 namespace {
@@ -85,7 +88,7 @@ struct StreamServer::State : std::enable_shared_from_this<StreamServer::State> {
     std::unique_ptr<transport::Acceptor> acceptor;
   };
 
-  void on_connection(Transport transport, base::UniqueFd fd);
+  void on_connection(Transport kind, base::UniqueFd fd);
   void make_room();
   void reap(Relay* relay);
   void end_greeting();
@@ -93,6 +96,7 @@ struct StreamServer::State : std::enable_shared_from_this<StreamServer::State> {
   const pid_t pid = getpid();
   transport::Monitor* monitor = nullptr;
   RelayHost host;
+  std::optional<transport::Psk> psk;  // of TCP
   SocketFile file;
   std::vector<Listener> listeners;
 
@@ -105,7 +109,12 @@ struct StreamServer::State : std::enable_shared_from_this<StreamServer::State> {
 
 Result<std::unique_ptr<StreamServer>> StreamServer::listen(Place& place, const std::string& psk_file) {
   auto state = std::make_shared<State>();
-  static_cast<void>(psk_file);
+  if (!psk_file.empty() && !place.tcp.empty()) {
+    auto psk = transport::read_psk(psk_file);
+    if (!psk) return tl::unexpected(std::move(psk.error()));
+    if (auto ready = transport::TlsLibrary::get(); !ready) return tl::unexpected(std::move(ready.error()));
+    state->psk = std::move(*psk);
+  }
   if (place.uds) {
     auto path = stream_path(place.directory + "/" + place.lane);
     if (!path) return tl::unexpected(std::move(path.error()));
@@ -158,10 +167,16 @@ Result<void> StreamServer::start(RelayHost host) {
   return {};
 }
 
-void StreamServer::State::on_connection(Transport transport, base::UniqueFd fd) {
+void StreamServer::State::on_connection(Transport kind, base::UniqueFd fd) {
   transport::tune_stream(fd.get(), 0);
-  PeerInfo peer = peer_of(fd.get(), transport);
-  auto relay = std::make_unique<Relay>(host, std::make_unique<transport::SocketStream>(std::move(fd)), std::move(peer));
+  PeerInfo peer = peer_of(fd.get(), kind);
+  const bool plain = kind != Transport::kTcp || !psk;
+  auto stream = transport::open_stream(std::move(fd), transport::TlsSide::kServer, plain ? nullptr : &*psk);
+  if (!stream) {
+    base::log(base::LogLevel::kWarning, "dropped a connection to " + host.descriptor + ": " + stream.error().text);
+    return;
+  }
+  auto relay = std::make_unique<Relay>(host, std::move(*stream), std::move(peer));
   Relay* const raw = relay.get();
   const std::lock_guard lock(mutex);
   if (!accepting) return;

@@ -8,6 +8,8 @@
 
 #include <poll.h>
 
+#include "transport/tls_errors.hpp"
+
 namespace framelane::transport {
 namespace {
 
@@ -106,6 +108,7 @@ Result<bool> StreamReceiver::take_header() {
   }
   const auto bytes = buffered().first(wire::kHeaderBytes);
   const auto header = wire::decode_header(bytes);
+  if (!header && looks_like_tls(bytes)) return tl::unexpected(peer_speaks_tls());
   if (!header) return tl::unexpected(header.error());
   if (header->flags != 0) return fail(Code::kProtocol, "the peer sent a broken message header: field flags");
   body_size_ = header->payload_size;

@@ -337,4 +337,12 @@ Result<std::unique_ptr<SecureStream>> make_secure(base::UniqueFd fd, TlsSide sid
   return stream;
 }
 
+Result<OpenStream> open_stream(base::UniqueFd fd, TlsSide side, const Psk* psk) {
+  if (psk == nullptr) return OpenStream{std::make_unique<SocketStream>(std::move(fd)), nullptr};
+  auto stream = make_secure(std::move(fd), side, *psk);
+  if (!stream) return tl::unexpected(std::move(stream.error()));
+  SecureStream* const secure = stream->get();
+  return OpenStream{std::move(*stream), secure};
+}
+
 }  // namespace framelane::transport

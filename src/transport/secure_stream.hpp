@@ -44,4 +44,13 @@ class SecureStream : public ByteStream {
 /// process loads libframelane-tls.so. Errors: kUnsupported (it isn't there; says what to install), kNoMemory, kSystem.
 [[nodiscard]] Result<std::unique_ptr<SecureStream>> make_secure(base::UniqueFd fd, TlsSide side, const Psk& psk);
 
+/// A stream, and what it is where it has a handshake of its own.
+struct OpenStream {
+  std::unique_ptr<ByteStream> stream;
+  SecureStream* secure = nullptr;
+};
+
+/// Plain without a key. Errors: as make_secure().
+[[nodiscard]] Result<OpenStream> open_stream(base::UniqueFd fd, TlsSide side, const Psk* psk);
+
 }  // namespace framelane::transport

@@ -7,9 +7,11 @@
 #include <memory>
 #include <vector>
 
+#include <linux/sockios.h>
 #include <netdb.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
+#include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
@@ -174,6 +176,11 @@ Result<bool> is_loopback_host(const std::string& host) {
     if (!is_loopback(*address->ai_addr)) return false;
   }
   return true;
+}
+
+bool all_delivered(int fd) noexcept {
+  int unsent = 0;
+  return ioctl(fd, SIOCOUTQ, &unsent) != 0 || unsent == 0;
 }
 
 void tune_stream(int fd, std::size_t frame_size) noexcept {

@@ -41,6 +41,9 @@ enum class End { kOurs, kTheirs };
 /// Whether that end of a TCP socket has a loopback address: what comes from there comes from this host.
 [[nodiscard]] bool is_loopback(int fd, End end) noexcept;
 
+/// Whether the peer's system has all that was sent on a TCP socket; also when it is broken.
+[[nodiscard]] bool all_delivered(int fd) noexcept;
+
 /// For a connection that carries frames of `frame_size` bytes: buffers of two frames (as far as the system allows), no
 /// delay of small messages, and a look after a silent peer every few seconds.
 void tune_stream(int fd, std::size_t frame_size) noexcept;

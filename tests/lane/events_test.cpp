@@ -227,11 +227,13 @@ TEST_F(Events, NothingButAStreamStartFollowsTheEnd) {
   EXPECT_TRUE(fails_with(consumer.take(kPatience), Code::kEndOfStream));
   send_stream_head(producer, "again");
   publish_frames(producer, 0, 1);
-  EXPECT_EQ(next_items(consumer, 4), "sCg0");
+  ASSERT_TRUE(ok(after_the_end(consumer)));  // the stream start
+  EXPECT_EQ(next_items(consumer, 3), "Cg0");
   ASSERT_TRUE(ok(producer.end_of_stream()));
   EXPECT_TRUE(fails_with(consumer.take(kPatience), Code::kEndOfStream));
   send_stream_head(producer, "once more");
   publish_frames(producer, 1, 1);
+  ASSERT_TRUE(ok(after_the_end(consumer)));
   take_frames(consumer, 1, 1);
   EXPECT_EQ(consumer.caps(), "once more");
 }
@@ -248,6 +250,8 @@ TEST_F(Events, WhoJoinsAfterTheEndGetsTheEnd) {
   EXPECT_TRUE(fails_with(second.take(kForever), Code::kEndOfStream));
   send_stream_head(producer, "caps");
   publish_frames(producer, 3, 1);
+  ASSERT_TRUE(ok(after_the_end(consumer)));
+  ASSERT_TRUE(ok(after_the_end(second)));
   take_frames(consumer, 3, 1);
   take_frames(second, 3, 1);
 }
@@ -263,6 +267,7 @@ TEST_F(Events, WhoJoinsAfterTheEndWithHistoryGetsTheLastFramesFirst) {
 }
 
 TEST_F(Events, FramesLostAtTheVeryEndAreCounted) {
+  if (is_stream()) GTEST_SKIP() << "a socket takes more than the burst: see streams_test";
   ProducerSettings settings;
   settings.stall_timeout = 1ms;
   Producer producer = produce(settings);

@@ -143,6 +143,7 @@ TEST_F(Flush, SeveralAtOnceAreOne) {
 }
 
 TEST_F(Flush, InterruptsAFullPublishAndMakesRoom) {
+  if (is_stream()) GTEST_SKIP() << "a socket takes more than the burst: see streams_test";
   ProducerSettings settings;
   settings.burst = 4;
   settings.full_timeout = kForever;
@@ -279,7 +280,8 @@ TEST_F(Flush, AfterAnEndThereIsNothingToFlush) {
   for (int i = 0; i < 3; ++i) EXPECT_TRUE(fails_with(consumer.take_item(1ms), Code::kEndOfStream));
   ASSERT_TRUE(ok(producer.send(event(EventType::kStreamStart, "again"))));
   publish_frames(producer, 0, 1);
-  EXPECT_EQ(next_items(consumer, 2), "s0");
+  ASSERT_TRUE(ok(after_the_end(consumer)));  // the stream start
+  EXPECT_EQ(next_items(consumer, 1), "0");
 }
 
 TEST_F(Flush, LatestGoesOnBehindIt) {

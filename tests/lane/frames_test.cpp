@@ -28,8 +28,8 @@ TEST_P(RoundTrip, BringsTheBytesAndNothingElse) {
     EXPECT_EQ(taken->skipped(), 0u);
     EXPECT_EQ(taken->size(), size);
     EXPECT_TRUE(is_frame(taken->bytes(), frame));
-    EXPECT_EQ(taken->is_inline(), size <= 32);
-    EXPECT_EQ(taken->slot() < 0, size <= 32);
+    EXPECT_EQ(taken->is_inline(), size <= 32 && !is_stream());
+    EXPECT_EQ(taken->slot() < 0, size <= 32 && !is_stream());
     EXPECT_FALSE(taken->is_copy());
     EXPECT_EQ(taken->info(), format::FrameInfo{});
     EXPECT_EQ(taken->due(), format::kNoClockTime);
@@ -87,7 +87,7 @@ TEST_F(Frames, ADueTimeAloneStaysInTheEntry) {
   ASSERT_TRUE(ok(publish(producer, 0, 8, info)));
   const auto taken = consumer.take(kPatience);
   ASSERT_TRUE(ok(taken));
-  EXPECT_TRUE(taken->is_inline());
+  EXPECT_EQ(taken->is_inline(), !is_stream());
   EXPECT_EQ(taken->due(), 1'000'000);
   EXPECT_EQ(taken->info(), info);
 }
@@ -109,6 +109,7 @@ TEST_F(Frames, ATypeIdAloneTakesASlot) {
 }
 
 TEST_F(Frames, AnInlinePayloadLivesInItsFrame) {
+  if (is_stream()) GTEST_SKIP() << "a frame of a socket lies in no entry";
   Producer producer = produce();
   std::vector<Frame> frames;
   {
@@ -174,6 +175,7 @@ TEST_F(Frames, AreReleasedInAnyOrderOnAnyThread) {
 }
 
 TEST_F(Frames, OutliveConsumerAndProducer) {
+  if (is_stream()) GTEST_SKIP() << "what it holds is its own memory";
   std::optional<Producer> producer(produce());
   std::vector<Frame> frames;
   {
@@ -197,6 +199,7 @@ TEST_F(Frames, OutliveConsumerAndProducer) {
 }
 
 TEST_F(Frames, TheLastFrameOfAClosedConsumerEndsItsConnection) {
+  if (is_stream()) GTEST_SKIP() << "what it holds is its own memory";
   Producer producer = produce();
   Consumer consumer = join();
   publish_frames(producer, 0, 1);
@@ -210,6 +213,7 @@ TEST_F(Frames, TheLastFrameOfAClosedConsumerEndsItsConnection) {
 }
 
 TEST_F(Frames, HeldAfterCloseSurviveThousandsOfEvents) {
+  if (is_stream()) GTEST_SKIP() << "what it holds is its own memory";
   Producer producer = produce();
   Consumer consumer = join();
   publish_frames(producer, 0, 1);
@@ -304,6 +308,7 @@ TEST_F(Frames, LargerFramesComeWhileSmallOnesAreStillHeld) {
 }
 
 TEST_F(Frames, AThirdSizeWaitsUntilTheOldFramesAreReleased) {
+  if (is_stream()) GTEST_SKIP() << "what it holds is its own memory";
   ProducerSettings settings;
   settings.full_timeout = 100ms;
   Producer producer = produce(settings);
@@ -400,6 +405,7 @@ std::vector<std::uint16_t> reclaim_all(Producer& producer) {
 }
 
 TEST_F(Frames, AKeptLoanComesBackOnlyWhenNobodyReadsIt) {
+  if (is_stream()) GTEST_SKIP() << "what it holds is its own memory";
   Producer producer = produce();
   Consumer consumer = join();
   auto loan = producer.loan(1000);

@@ -48,6 +48,7 @@ TEST_F(Full, TheBurstDepthIsAbsorbedWithoutAWait) {
 }
 
 TEST_F(Full, LeakyNoWaitsAndThenDropsTheNewFrame) {
+  if (is_stream()) GTEST_SKIP() << "a socket takes more than the burst: see streams_test";
   Producer producer = produce(with(Leaky::kNo));
   Consumer consumer = join();
   publish_frames(producer, 0, 8);
@@ -155,6 +156,7 @@ TEST_F(Full, NobodyIsWaitedForWhenNobodyGates) {
 }
 
 TEST_F(Full, LatestTakesTheNewestFrameAndNeverGates) {
+  if (is_stream()) GTEST_SKIP() << "the newest is still on its way: see streams_test";
   Producer producer = produce(with(Leaky::kNo));
   Consumer consumer = join(latest());
   EXPECT_FALSE(consumer.stats().gating);
@@ -206,6 +208,7 @@ TEST_F(Full, BurstTimeCountsByTheRateOfTheCaps) {
 }
 
 TEST_F(Full, AStalledConsumerIsDemotedAndGatesAgainWhenItCaughtUp) {
+  if (is_stream()) GTEST_SKIP() << "a socket takes more than the burst: see streams_test";
   ProducerSettings settings = with(Leaky::kNo);
   settings.full_timeout = kForever;
   settings.stall_timeout = 30ms;
@@ -276,6 +279,7 @@ TEST_F(Full, LargeFramesStayForWhoDoesNotGate) {
 }
 
 TEST_F(Full, BothSidesCountTheSame) {
+  if (is_stream()) GTEST_SKIP() << "a socket takes more than the burst: see streams_test";
   ProducerSettings settings = with(Leaky::kDownstream);
   settings.stamps = Stamps::kOn;
   Producer producer = produce(settings);

@@ -31,7 +31,7 @@ using namespace std::chrono_literals;
 using Bytes = std::vector<std::byte>;
 
 /// Long enough for a slow machine; a test that waits this long has failed.
-inline constexpr std::chrono::nanoseconds kPatience = 3s;
+inline constexpr std::chrono::nanoseconds kPatience = 20s;
 
 /// The transport that is tested: what $FRAMELANE_TEST_TRANSPORT says ("shm", "uds" or "tcp"; else shm).
 [[nodiscard]] inline Transport tested_transport() {
@@ -39,6 +39,9 @@ inline constexpr std::chrono::nanoseconds kPatience = 3s;
   const std::string name = told != nullptr ? told : "shm";
   return name == "tcp" ? Transport::kTcp : name == "uds" ? Transport::kUds : Transport::kShm;
 }
+
+/// Frames are then copied through a socket: the consumer's are its own memory, and some wait where nobody counts them.
+[[nodiscard]] inline bool is_stream() { return tested_transport() != Transport::kShm; }
 
 /// An own directory for lanes, named by $FRAMELANE_DIR while it lives.
 class LaneDirectory {
@@ -196,6 +199,17 @@ inline void take_frames(Consumer& consumer, std::uint64_t first, std::uint64_t c
     }
   }
   return got;
+}
+
+/// The next item where an end was taken: of the stream that begins after it. (A stream's is on its way; in shared memory
+/// it is there.)
+[[nodiscard]] inline Result<Item> after_the_end(Consumer& consumer) {
+  const auto until = std::chrono::steady_clock::now() + (is_stream() ? kPatience : 0ns);
+  while (true) {
+    auto item = consumer.take_item(kPatience);
+    if (item || item.error().code != Code::kEndOfStream || std::chrono::steady_clock::now() >= until) return item;
+    std::this_thread::sleep_for(1ms);
+  }
 }
 
 /// Waits until something that another thread or process does is done. Returns false after kPatience.

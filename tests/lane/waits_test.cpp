@@ -76,6 +76,7 @@ TEST_P(WaitsBySpin, TakeIsInterruptible) {
 }
 
 TEST_P(WaitsBySpin, PublishIntoAFullRingIsInterruptible) {
+  if (is_stream()) GTEST_SKIP() << "a socket takes more than the burst: see streams_test";
   ProducerSettings settings;
   settings.spin = GetParam();
   settings.full_timeout = kForever;
@@ -95,6 +96,7 @@ TEST_P(WaitsBySpin, PublishIntoAFullRingIsInterruptible) {
 }
 
 TEST_P(WaitsBySpin, DrainIsInterruptible) {
+  if (is_stream()) GTEST_SKIP() << "a socket takes more than the burst: see streams_test";
   ProducerSettings settings;
   settings.spin = GetParam();
   Producer producer = produce(settings);
@@ -117,6 +119,7 @@ TEST_P(WaitsBySpin, AFrameEndsTheWait) {
 }
 
 TEST_P(WaitsBySpin, ATakeMakesRoomForAWaitingPublish) {
+  if (is_stream()) GTEST_SKIP() << "a socket takes more than the burst: see streams_test";
   ProducerSettings settings;
   settings.spin = GetParam();
   settings.full_timeout = kForever;
@@ -190,6 +193,7 @@ TEST_F(Waits, AnEventIntoAFullRingIsInterruptible) {
 }
 
 TEST_F(Waits, EndInTime) {
+  if (is_stream()) GTEST_SKIP() << "a socket takes more than the burst: see streams_test";
   ProducerSettings settings;
   settings.full_timeout = 5ms;
   Producer producer = produce(settings);
@@ -222,6 +226,9 @@ TEST_F(Waits, TryTakeNeverWaits) {
   publish_frames(producer, 1, 1);
   taken = consumer.try_take();
   ASSERT_TRUE(ok(taken));
+  if (is_stream()) {
+    ASSERT_TRUE(eventually([&] { return (taken = consumer.try_take()).value().has_value(); }));
+  }
   ASSERT_TRUE(taken->has_value());
   EXPECT_EQ((**taken).seq(), 1u);
 }
@@ -237,6 +244,7 @@ TEST_F(Waits, DrainCountsGatingConsumersOnly) {
 }
 
 TEST_F(Waits, DrainEndsWhenTheConsumerLeaves) {
+  if (is_stream()) GTEST_SKIP() << "a socket takes more than the burst: see streams_test";
   Producer producer = produce();
   Consumer consumer = join();
   publish_frames(producer, 0, 3);
@@ -248,6 +256,7 @@ TEST_F(Waits, DrainEndsWhenTheConsumerLeaves) {
 }
 
 TEST_F(Waits, APublishGoesOnWhenTheConsumerLeavesAndStillHolds) {
+  if (is_stream()) GTEST_SKIP() << "a socket takes more than the burst: see streams_test";
   ProducerSettings settings;
   settings.full_timeout = kForever;
   settings.stall_timeout = kForever;
@@ -284,6 +293,7 @@ TEST_F(Waits, ALaterWakeWakesWhoSleeps) {
 }
 
 TEST_F(Waits, OneSleepCostsOneWake) {
+  if (is_stream()) GTEST_SKIP() << "its relay is woken, not the consumer";
   Producer producer = produce();
   ConsumerSettings settings;
   settings.spin = Spin::kOff;
