@@ -71,6 +71,8 @@ ProducerSettings out_settings(const PairSettings& pair, const std::string& lane,
   out.stamps = Stamps::kOff;
   out.spin = pair.spin;
   out.spin_budget = pair.spin_budget;
+  out.psk_file = pair.psk_file;
+  out.insecure = pair.insecure;
   return out;
 }
 
@@ -82,6 +84,7 @@ ConsumerSettings in_settings(const PairSettings& pair, const std::string& lane, 
   in.max_frame_size = payload_limit(max_size) + kTrailerBytes;
   in.spin = pair.spin;
   in.spin_budget = pair.spin_budget;
+  in.psk_file = pair.psk_file;
   return in;
 }
 

@@ -25,11 +25,13 @@ struct PairSettings {
   std::size_t max_response_size;
   Spin spin;
   double spin_budget;
+  bool insecure;
+  std::string psk_file;
 
   template <class Settings>
   [[nodiscard]] static PairSettings of(const Settings& from) {
-    return {from.lane, from.requests,   from.responses, from.burst, from.max_request_size, from.max_response_size,
-            from.spin, from.spin_budget};
+    return {from.lane, from.requests,    from.responses, from.burst,   from.max_request_size, from.max_response_size,
+            from.spin, from.spin_budget, from.insecure,  from.psk_file};
   }
 };
 

@@ -16,7 +16,12 @@ namespace framelane::lane_test {
 template <class Settings>
 [[nodiscard]] Settings pair_settings(std::uint32_t burst = 16) {
   Settings settings;
-  settings.lane = "pair";
+  if (is_stream()) {
+    settings.requests = served_as("pair-requests");
+    settings.responses = served_as("pair-responses");
+  } else {
+    settings.lane = "pair";
+  }
   settings.burst = burst;
   return settings;
 }

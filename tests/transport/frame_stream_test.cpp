@@ -46,6 +46,7 @@ class Pieces : public ByteStream {
 
   Result<std::size_t> send(std::span<const iovec> buffers) noexcept override { return inner_.send(cut(buffers)); }
   Result<std::size_t> receive(std::span<const iovec> buffers) noexcept override { return inner_.receive(cut(buffers)); }
+  void finish() noexcept override { inner_.finish(); }
   void shutdown() noexcept override { inner_.shutdown(); }
   int fd() const noexcept override { return inner_.fd(); }
 

@@ -54,6 +54,8 @@ Hello small_hello() {
   hello.transports = kTransportShm;
   hello.max_frame_size = 0x1122334455667788;
   hello.name = "cam";
+  hello.lane = "cam0";
+  hello.token = 9;
   return hello;
 }
 
@@ -89,14 +91,16 @@ TEST(ControlMessage, EveryMessageSurvivesTheWire) {
 }
 
 TEST(ControlMessage, TheBytesAreTheSameOnEveryMachine) {
-  const Bytes expected = bytes_of({0x46, 0x4c, 0x4d, 0x31, 8, 0, 0, 0, 0x0d, 0x0c, 0x0b, 0x0a, 4,    3,    2, 1,
-                                   8,    0,    0,    0,    0, 0, 0, 0, 0x66, 0x55, 0x44, 0x33, 0x22, 0x11, 0, 0});
-  EXPECT_EQ(encode(FlushStop{0x112233445566}, 0x010203040a0b0c0d), expected);
+  const Bytes expected =
+      bytes_of({0x46, 0x4c, 0x4d, 0x31, 8, 0, 0,    0,    0x0d, 0x0c, 0x0b, 0x0a, 4, 3, 2, 1, 12, 0,
+                0,    0,    0,    0,    0, 0, 0x66, 0x55, 0x44, 0x33, 0x22, 0x11, 0, 0, 3, 0, 0,  0});
+  EXPECT_EQ(encode(FlushStop{0x112233445566, 3}, 0x010203040a0b0c0d), expected);
 
   const Bytes hello = encode(small_hello(), 0);
   const Bytes payload(hello.begin() + kHeaderBytes, hello.end());
-  EXPECT_EQ(payload, bytes_of({1, 0, 0, 0, 1,    0,    0,    0,    1,    1,    1,    1,    4, 0, 0, 0, 1,   0,   0,  0,
-                               1, 0, 0, 0, 0x88, 0x77, 0x66, 0x55, 0x44, 0x33, 0x22, 0x11, 3, 0, 0, 0, 'c', 'a', 'm'}));
+  EXPECT_EQ(payload, bytes_of({1,   0, 0, 0, 1, 0,    0,    0,    1,    1,    1,    1,    4,    0, 0, 0, 1, 0,   0,
+                               0,   1, 0, 0, 0, 0x88, 0x77, 0x66, 0x55, 0x44, 0x33, 0x22, 0x11, 3, 0, 0, 0, 'c', 'a',
+                               'm', 4, 0, 0, 0, 'c',  'a',  'm',  '0',  9,    0,    0,    0,    0, 0, 0, 0}));
 }
 
 TEST(ControlMessage, ACutMessageIsNeverTaken) {

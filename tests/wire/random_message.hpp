@@ -88,7 +88,7 @@ class RandomMessages {
     made.version_max = made.version_min +
                        static_cast<std::uint32_t>(edge(std::numeric_limits<std::uint32_t>::max() - made.version_min));
     made.byte_order = coin() ? ByteOrder::kBig : ByteOrder::kLittle;
-    made.role = coin() ? Role::kConsumer : Role::kObserver;
+    made.role = static_cast<Role>(1 + below(3));
     made.mode = coin() ? Mode::kEvery : Mode::kLatest;
     made.gating = coin();
     made.max_held = word();
@@ -96,6 +96,8 @@ class RandomMessages {
     made.transports = word();
     made.max_frame_size = number();
     made.name = printable(kMaxNameBytes);
+    made.lane = printable(kMaxNameBytes);
+    made.token = number();
     return made;
   }
   Welcome fill(Welcome made) {
@@ -111,6 +113,9 @@ class RandomMessages {
     made.max_held = word();
     made.gating = coin();
     made.unsealed = coin();
+    for (auto& byte : made.boot_id) byte = static_cast<std::uint8_t>(random_());
+    made.served = any_text();
+    made.token = number();
     for (std::size_t i = below(kMaxSegments + 1); i > 0; --i) made.segments.push_back(segment());
     for (std::size_t i = below(kMaxStickyEvents + 1); i > 0; --i) made.sticky.push_back(event());
     return made;
@@ -123,8 +128,8 @@ class RandomMessages {
   EventMessage fill(EventMessage) { return {event(), edge(kMaxSeq)}; }
   AddSegment fill(AddSegment) { return {segment()}; }
   RetireSegment fill(RetireSegment) { return {word()}; }
-  FlushStart fill(FlushStart) { return {}; }
-  FlushStop fill(FlushStop) { return {edge(kMaxSeq)}; }
+  FlushStart fill(FlushStart) { return {word()}; }
+  FlushStop fill(FlushStop) { return {edge(kMaxSeq), word()}; }
   Demoted fill(Demoted) { return {coin()}; }
   StatsRequest fill(StatsRequest) { return {}; }
   Stats fill(Stats) { return {any_text()}; }

@@ -31,6 +31,8 @@ struct ClientSettings {
   std::chrono::nanoseconds connect_timeout = std::chrono::seconds(10);  ///< of a call that has to connect first
   Spin spin = Spin::kAdaptive;
   double spin_budget = 0.02;  ///< share of one CPU
+  bool insecure = false;      ///< TCP: as ProducerSettings::insecure
+  std::string psk_file = {};  ///< TCP: as ProducerSettings::psk_file, for both lanes
 };
 
 /// A client's counters since it was opened.

@@ -31,6 +31,8 @@ struct ServerSettings {
   std::size_t max_response_size = 1u << 20;  ///< bytes; at most the client's
   Spin spin = Spin::kAdaptive;
   double spin_budget = 0.02;  ///< share of one CPU
+  bool insecure = false;      ///< TCP: as ProducerSettings::insecure
+  std::string psk_file = {};  ///< TCP: as ProducerSettings::psk_file, for both lanes
 };
 
 /// A server's counters since it was opened.
