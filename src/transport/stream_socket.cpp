@@ -193,6 +193,8 @@ void tune_stream(int fd, std::size_t frame_size) noexcept {
   set_number(fd, IPPROTO_TCP, TCP_KEEPIDLE, 5);
   set_number(fd, IPPROTO_TCP, TCP_KEEPINTVL, 2);
   set_number(fd, IPPROTO_TCP, TCP_KEEPCNT, 3);
+  set_number(fd, IPPROTO_TCP, TCP_USER_TIMEOUT,
+             30'000);  // ms; keep-alive doesn't look while data wait to be acknowledged
 }
 
 }  // namespace framelane::transport
