@@ -9,6 +9,7 @@
 #include <utility>
 
 #include <poll.h>
+#include <pthread.h>
 #include <sys/eventfd.h>
 #include <sys/random.h>
 #include <sys/socket.h>
@@ -90,6 +91,7 @@ Result<void> Relay::start(std::function<void()> over) {
   if (!stop_fd_.valid()) return fail(Code::kSystem, "no event descriptor for a consumer");
   over_ = std::move(over);
   auto thread = start_thread([this] {
+    pthread_setname_np(pthread_self(), "framelane-relay");
     const auto served = serve();
     watch_.reset();
     if (stream_ != nullptr) stream_->shutdown();

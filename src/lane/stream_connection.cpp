@@ -19,6 +19,7 @@ namespace framelane::lane {
 namespace {
 
 constexpr std::int64_t kWatchdogNs = 200'000'000;
+constexpr int kMostPassedOver = 64;  // in mode latest, so that a faster producer can't keep a take from its end
 constexpr unsigned kTurnsPerLook = 16;  // a look is a system call, some ten times a pause
 
 bool shares_clock(const wire::Welcome& welcome) noexcept {
@@ -158,7 +159,7 @@ void StreamConnection::wake() noexcept { eventfd_write(wake_fd_.get(), 1); }
 
 Result<Connection::Step> StreamConnection::poll(Frame& frame) {
   if (frame) frame.release();
-  for (;;) {
+  for (int passed_over = 0;;) {
     auto message = next_message();
     const bool is_frame = message && *message && std::holds_alternative<wire::FrameMessage>((*message)->message);
     if (frame && !is_frame) {  // in mode latest; it stands before what isn't a frame
@@ -171,8 +172,11 @@ Result<Connection::Step> StreamConnection::poll(Frame& frame) {
     auto step = apply(std::move(**message), frame);
     if (!step) set_lost(step.error());
     if (!step || *step != Step::kFrame) return step;
-    if (flush_is_open()) frame.release();      // it was sent before
-    if (latest_ || flush_is_open()) continue;  // perhaps a newer one is there
+    if (flush_is_open()) {  // it was sent before
+      frame.release();
+      continue;
+    }
+    if (latest_ && ++passed_over < kMostPassedOver) continue;  // perhaps a newer one is there
     count(frame);
     return step;
   }

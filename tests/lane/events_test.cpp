@@ -358,6 +358,7 @@ TEST_F(Events, LatestSeesTheEndBehindTheLastFrame) {
 }
 
 TEST_F(Events, NoneIsLostBySkippingItsPlace) {
+  if (is_stream()) GTEST_SKIP() << "a socket takes more than the burst: see streams_test";
   ProducerSettings settings;
   settings.leaky = Leaky::kDownstream;
   settings.burst = 4;

@@ -127,6 +127,7 @@ TEST_F(Flush, TakeKnowsNothingOfItButTheDrop) {
 }
 
 TEST_F(Flush, SeveralAtOnceAreOne) {
+  if (is_stream()) GTEST_SKIP() << "the news of a flush is on its way for a moment";
   Producer producer = produce();
   Consumer consumer = join();
   for (std::uint64_t round = 0; round < 20; ++round) {

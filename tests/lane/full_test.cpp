@@ -189,6 +189,7 @@ TEST_F(Full, AnEventFindsRoomWhateverThePolicy) {
 }
 
 TEST_F(Full, BurstTimeCountsByTheRateOfTheCaps) {
+  if (is_stream()) GTEST_SKIP() << "a socket takes more than the burst: see streams_test";
   ProducerSettings settings = with(Leaky::kUpstream, 8);
   settings.burst_time = 100ms;
   Producer producer = produce(settings);
