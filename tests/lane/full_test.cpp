@@ -84,6 +84,7 @@ TEST_F(Full, LeakyNoGoesOnAsSoonAsTheConsumerTakes) {
 }
 
 TEST_F(Full, LeakyUpstreamDropsTheNewFrame) {
+  if (is_stream()) GTEST_SKIP() << "a socket takes more than the burst: see streams_test";
   Producer producer = produce(with(Leaky::kUpstream));
   Consumer consumer = join();
   publish_frames(producer, 0, 8);
@@ -97,6 +98,7 @@ TEST_F(Full, LeakyUpstreamDropsTheNewFrame) {
 }
 
 TEST_F(Full, LeakyDownstreamPassesOverTheOldestFrames) {
+  if (is_stream()) GTEST_SKIP() << "a socket takes more than the burst: see streams_test";
   Producer producer = produce(with(Leaky::kDownstream));
   Consumer consumer = join();
   publish_frames(producer, 0, 11);
