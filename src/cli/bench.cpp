@@ -11,10 +11,12 @@ void add_bench(CLI::App& app, Action& chosen) {
       "  framelane bench rtt\n"
       "  framelane bench take --json\n"
       "  framelane bench rpc --size 65536\n"
+      "  framelane bench transports\n"
       "  framelane bench gst --fps max");
   add_bench_rtt(bench, chosen);
   add_bench_take(bench, chosen);
   add_bench_rpc(bench, chosen);
+  add_bench_transports(bench, chosen);
   add_bench_gst(bench, chosen);
 }
 

@@ -98,12 +98,14 @@ class LaneEnd {
     Touch touch = Touch::kEdges;
     Spin spin = Spin::kBusy;
     Stamps stamps = Stamps::kOff;
+    std::uint32_t burst = 8;
   };
 
   /// Opens both directions and waits for the peer. Errors: those of Producer::open and Consumer::connect; kTimeout.
   [[nodiscard]] static Result<LaneEnd> open(const Settings& settings) {
     ProducerSettings out;
     out.lane = settings.out;
+    out.burst = settings.burst;
     out.max_loans = 2;  // few slots, so that large frames don't ask for much memory
     out.max_held = 1;
     out.max_consumers = 1;

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT
 #include <algorithm>
 #include <array>
-#include <cerrno>
 #include <cstdlib>
 #include <limits>
 #include <map>
@@ -11,20 +10,15 @@
 #include <vector>
 
 #include <fmt/format.h>
-#include <netinet/in.h>
-#include <netinet/tcp.h>
-#include <sys/socket.h>
-#include <sys/time.h>
 
 #include "framelane/lane/client.hpp"
 #include "framelane/lane/server.hpp"
 
 #include "base/clock.hpp"
 #include "base/cpu.hpp"
-#include "base/text.hpp"
-#include "base/unique_fd.hpp"
 #include "cli/bench_ends.hpp"
 #include "cli/bench_setup.hpp"
+#include "cli/bench_sockets.hpp"
 #include "cli/command.hpp"
 #include "cli/percentiles.hpp"
 
@@ -85,80 +79,6 @@ struct Shared {
   }
   [[nodiscard]] Count& count(std::uint32_t round, std::uint32_t part) { return counts[round * kParts + part]; }
 };
-
-// --- bare sockets
-
-using Ends = std::array<base::UniqueFd, 2>;
-
-Error socket_error(const char* what) { return {Code::kSystem, std::string(what) + ": " + base::system_words(errno)}; }
-
-Result<void> bound_waits(const Ends& ends) {
-  const timeval patience{kPatience.count(), 0};
-  for (const base::UniqueFd& end : ends) {
-    if (setsockopt(end.get(), SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof patience) != 0 ||
-        setsockopt(end.get(), SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof patience) != 0)
-      return tl::unexpected(socket_error("a socket without time-outs"));
-  }
-  return {};
-}
-
-Result<Ends> connect_uds() {
-  int fds[2];
-  if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, fds) != 0)
-    return tl::unexpected(socket_error("no pair of Unix domain sockets"));
-  Ends ends{base::UniqueFd(fds[0]), base::UniqueFd(fds[1])};
-  if (auto bounded = bound_waits(ends); !bounded) return tl::unexpected(bounded.error());
-  return ends;
-}
-
-/// A socket that listens on a free port of the loopback.
-Result<base::UniqueFd> listen_on_loopback(sockaddr_in& address) {
-  base::UniqueFd listening(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
-  address = {};
-  address.sin_family = AF_INET;
-  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-  socklen_t size = sizeof address;
-  auto* const plain = reinterpret_cast<sockaddr*>(&address);
-  if (!listening.valid() || bind(listening.get(), plain, size) != 0 || listen(listening.get(), 1) != 0 ||
-      getsockname(listening.get(), plain, &size) != 0)
-    return tl::unexpected(socket_error("no port on the loopback"));
-  return listening;
-}
-
-Result<Ends> connect_tcp() {
-  sockaddr_in address;
-  const auto listening = listen_on_loopback(address);
-  if (!listening) return tl::unexpected(listening.error());
-  Ends ends{base::UniqueFd(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)), base::UniqueFd()};
-  if (!ends[0].valid() || connect(ends[0].get(), reinterpret_cast<sockaddr*>(&address), sizeof address) != 0)
-    return tl::unexpected(socket_error("no TCP connection on the loopback"));
-  ends[1] = base::UniqueFd(accept4(listening->get(), nullptr, nullptr, SOCK_CLOEXEC));
-  if (!ends[1].valid()) return tl::unexpected(socket_error("no TCP connection on the loopback"));
-  const int on = 1;
-  for (const base::UniqueFd& end : ends) setsockopt(end.get(), IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
-  if (auto bounded = bound_waits(ends); !bounded) return tl::unexpected(bounded.error());
-  return ends;
-}
-
-bool send_all(int fd, std::span<const std::byte> bytes) {
-  while (!bytes.empty()) {
-    const ssize_t sent = send(fd, bytes.data(), bytes.size(), MSG_NOSIGNAL);
-    if (sent < 0 && errno == EINTR) continue;
-    if (sent <= 0) return false;
-    bytes = bytes.subspan(static_cast<std::size_t>(sent));
-  }
-  return true;
-}
-
-bool receive_all(int fd, std::span<std::byte> bytes) {
-  while (!bytes.empty()) {
-    const ssize_t got = recv(fd, bytes.data(), bytes.size(), 0);
-    if (got < 0 && errno == EINTR) continue;
-    if (got <= 0) return false;
-    bytes = bytes.subspan(static_cast<std::size_t>(got));
-  }
-  return true;
-}
 
 // --- both ends, behind the same calls. The first byte of a message says whether it is the last of its part.
 
@@ -293,8 +213,8 @@ Settings settings_of(const Options& options, const Lanes& lanes) {
 }
 
 struct Setting {
-  Ends uds;
-  Ends tcp;
+  SocketPair uds;
+  SocketPair tcp;
   std::array<std::uint16_t, 2> ports;
   CpuPair cpus;
 };
@@ -409,22 +329,12 @@ void print_text(const Options& options, CpuPair cpus, const Outcome& outcome) {
              median_of(outcome.requests_per_second), *least, *most);
 }
 
-/// Two ports that were free a moment ago: each end of the pair listens on one.
-Result<std::array<std::uint16_t, 2>> free_ports() {
-  std::array<sockaddr_in, 2> addresses;
-  const auto first = listen_on_loopback(addresses[0]);
-  if (!first) return tl::unexpected(first.error());
-  const auto second = listen_on_loopback(addresses[1]);
-  if (!second) return tl::unexpected(second.error());
-  return std::array<std::uint16_t, 2>{ntohs(addresses[0].sin_port), ntohs(addresses[1].sin_port)};
-}
-
 Result<Setting> set_up() {
   auto cpus = choose_cpus();
   if (!cpus) return tl::unexpected(cpus.error());
-  auto uds = connect_uds();
+  auto uds = connect_uds_pair();
   if (!uds) return tl::unexpected(uds.error());
-  auto tcp = connect_tcp();
+  auto tcp = connect_tcp_pair();
   if (!tcp) return tl::unexpected(tcp.error());
   const auto ports = free_ports();
   if (!ports) return tl::unexpected(ports.error());

@@ -25,6 +25,7 @@ void add_bench_gst(CLI::App& bench, Action& chosen);
 void add_bench_rpc(CLI::App& bench, Action& chosen);
 void add_bench_rtt(CLI::App& bench, Action& chosen);
 void add_bench_take(CLI::App& bench, Action& chosen);
+void add_bench_transports(CLI::App& bench, Action& chosen);
 void add_demo(CLI::App& app, Action& chosen);
 void add_demo_consumer(CLI::App& app, Action& chosen);
 

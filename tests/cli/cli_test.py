@@ -70,8 +70,8 @@ class CommandTest(unittest.TestCase):
 
 class Usage(CommandTest):
     def test_help_of_each_command_shows_examples(self):
-        for arguments in ([], ["bench"], ["bench", "rtt"], ["bench", "take"], ["bench", "rpc"], ["bench", "gst"],
-                          ["demo"]):
+        for arguments in ([], ["bench"], ["bench", "rtt"], ["bench", "take"], ["bench", "rpc"],
+                          ["bench", "transports"], ["bench", "gst"], ["demo"]):
             done = self.run_command(*arguments, "--help")
             self.assertEqual(done.returncode, 0, arguments)
             self.assertIn("Example", done.stdout, arguments)
@@ -102,7 +102,8 @@ class Usage(CommandTest):
                           ["bench", "rtt", "--cpus", "0"], ["bench", "rtt", "--cpus", "0,0"],
                           ["bench", "take", "--sizes", "-1"], ["bench", "gst", "--fps", "0"],
                           ["bench", "rpc", "--size", "0"], ["bench", "rpc", "--transport", "pigeon"],
-                          ["bench", "rpc", "--in-flight", "257"],
+                          ["bench", "rpc", "--in-flight", "257"], ["bench", "transports", "--sizes", "0"],
+                          ["bench", "transports", "--touch", "nothing"],
                           ["bench", "gst", "--fps", "fast"], ["bench", "gst", "--frames", "1"], ["demo", "surplus"]):
             done = self.run_command(*arguments)
             self.assertEqual(done.returncode, 2, arguments)
@@ -176,6 +177,66 @@ class Bench(CommandTest):
             self.assertEqual(result["requests_per_second"]["median"], min(result["requests_per_second"]["all"]))
             self.assertGreater(result["requests_per_second"]["min"], 0)
             self.assertEqual((result["size"], result["in_flight"], result["transport"]), (int(size), 8, "shm"))
+
+    def use_cache(self):
+        cache = tempfile.mkdtemp(prefix="fl-cache", dir="/tmp")
+        self.addCleanup(shutil.rmtree, cache)
+        self.environment["XDG_CACHE_HOME"] = cache
+        return cache
+
+    @unittest.skipIf(usable_cpus() < 2, "needs two CPUs")
+    def test_transports_compares_lanes_with_bare_sockets_and_keeps_a_profile(self):
+        cache = self.use_cache()
+        result = self.run_json("bench", "transports", "--sizes", "300000,64", "--seconds", "0.4", "--rounds", "2")
+        ways = ["shm", "uds", "tcp", "bare_uds", "bare_tcp"]
+        self.assertEqual([size["size"] for size in result["sizes"]], [64, 300000])
+        for size in result["sizes"]:
+            for way in ways:
+                self.assert_summary(size[way]["round_trip"], size[way]["round_trip"]["count"])
+                self.assertGreaterEqual(size[way]["round_trip"]["count"], 2)
+                self.assertGreater(size[way]["frames_per_second"]["min"], 0)
+                self.assertEqual(len(size[way]["frames_per_second"]["all"]), 2)
+            for way in "uds", "tcp":
+                self.assertEqual(len(size[way]["ratio_to_bare"]["round_trip_p50"]["all"]), 2)
+                self.assertGreater(size[way]["ratio_to_bare"]["frames_per_second"]["min"], 0)
+        for way in "shm", "uds", "tcp":
+            self.assert_summary(result["connecting"][way], 2)
+        self.assertEqual(len(result["crossovers"]), 6)
+        for crossover in result["crossovers"]:
+            self.assertEqual(crossover["faster"][0]["from_size"], 64)
+            self.assertLessEqual({change["faster"] for change in crossover["faster"]}, set(crossover["between"]))
+
+        folder = os.path.join(cache, "framelane")
+        self.assertEqual(sorted(os.listdir(folder)), ["transports.json", "transports.profile"])
+        self.assertEqual(result["profile"], os.path.join(folder, "transports.json"))
+        with open(result["profile"], encoding="utf-8") as file:
+            profile = json.load(file)
+        self.assertEqual(profile["host"], os.uname().nodename)
+        self.assertRegex(profile["date"], r"\A\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ\Z")
+        for kept, measured in zip(profile["sizes"], result["sizes"]):
+            self.assertEqual(kept["size"], measured["size"])
+            for way in "shm", "uds", "tcp":
+                self.assertEqual(kept[way]["round_trip_p50_ns"], measured[way]["round_trip"]["p50_ns"])
+                self.assertEqual(kept[way]["frames_per_second"], measured[way]["frames_per_second"]["median"])
+        with open(os.path.join(folder, "transports.profile"), encoding="utf-8") as file:
+            line = file.read()
+        self.assertEqual(line, f"framelane-transports 1 {os.uname().nodename} {profile['streams']}\n")
+        self.assertIn(profile["streams"], ("uds tcp", "tcp uds"))
+
+    @unittest.skipIf(usable_cpus() < 2, "needs two CPUs")
+    def test_transports_tells_when_its_profile_cannot_be_kept(self):
+        cache = self.use_cache()
+        short = ("bench", "transports", "--sizes", "64", "--seconds", "0.1", "--rounds", "1")
+        done = self.run_command(*short, "--no-profile")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertLessEqual(max(map(len, done.stdout.splitlines())), 80)
+        self.assertEqual(os.listdir(cache), [])
+        with open(os.path.join(cache, "framelane"), "w", encoding="ascii"):
+            pass
+        done = self.run_command(*short)
+        self.assertEqual(done.returncode, 1)
+        self.assertIn("one way", done.stdout)
+        self.assertIn("set XDG_CACHE_HOME", done.stderr)
 
     @unittest.skipIf(usable_cpus() < 2, "needs two CPUs")
     def test_text_output_fits_80_columns(self):
