@@ -12,6 +12,7 @@
 #include "base/host.hpp"
 #include "lane/consumer_core.hpp"
 #include "lane/consumer_totals.hpp"
+#include "lane/profile.hpp"
 #include "lane/settings_check.hpp"
 #include "transport/byte_stream.hpp"
 
@@ -129,26 +130,39 @@ Result<bool> ConsumerCore::found(Connection* connection) {
     Connection* const spare = std::exchange(spare_, nullptr);
     const bool same = connection->instance_id() == spare->instance_id();
     (same ? spare : connection)->drop();
-    return adopt(same ? connection : spare, same ? "the same instance was found on this host" : "");
+    if (!same) return adopt(spare, "");
+    return adopt(connection, connection->transport() == Transport::kShm
+                                 ? "the same instance was found on this host"
+                                 : setbacks_in_words() + "; tcp was measured to be faster than uds here");
   }
-  if (const auto way = way_to_memory(*connection)) {
+  if (const auto way = better_way(*connection)) {
     spare_ = connection;
     return begin_approach(*way);
   }
   return adopt(connection, "");
 }
 
-/// The same producer's shared memory, if a stream came from this host and nobody asked for just that.
-std::optional<Way> ConsumerCore::way_to_memory(const Connection& connection) const {
+/// Another way to the same producer, on this host, that is better than the one found, where nobody asked for just that:
+/// its shared memory instead of TCP; or, where UDS is only what a name falls back to, TCP if that was measured to be
+/// faster here.
+std::optional<Way> ConsumerCore::better_way(const Connection& connection) const {
   const wire::Welcome& welcome = connection.welcome();
-  if (connection.transport() != Transport::kTcp || settings_.transport != Transport::kAuto || shm_failed_)
+  if (settings_.transport != Transport::kAuto || welcome.boot_id != base::boot_id() || welcome.served.empty())
     return std::nullopt;
-  if (welcome.boot_id != base::boot_id() || welcome.served.empty()) return std::nullopt;
+  const bool by_tcp = connection.transport() == Transport::kTcp;
+  const bool by_fallback = connection.transport() == Transport::kUds && ways_[way_].is_fallback;
+  if (by_tcp && shm_failed_) return std::nullopt;
+  // With a key TCP costs more than what was measured, and the producer's key may be another one.
+  if (by_fallback && (!settings_.psk_file.empty() || faster_stream() != Transport::kTcp)) return std::nullopt;
+  if (!by_tcp && !by_fallback) return std::nullopt;
   const auto served = descriptor::Descriptor::parse(welcome.served);
   if (!served) return std::nullopt;
-  auto ways = consumer_ways(*served, Transport::kShm);
+  auto ways = consumer_ways(*served, by_tcp ? Transport::kShm : Transport::kTcp);
   if (!ways) return std::nullopt;
-  return ways->front();
+  const auto near = std::find_if(ways->begin(), ways->end(), [&](const Way& way) {
+    return by_tcp || way.host == "::1" || way.host.starts_with("127.");
+  });
+  return near != ways->end() ? std::optional(std::move(*near)) : std::nullopt;
 }
 
 Result<bool> ConsumerCore::adopt(Connection* connection, std::string why) {
@@ -180,8 +194,12 @@ Result<bool> ConsumerCore::adopt(Connection* connection, std::string why) {
 
 Result<bool> ConsumerCore::way_failed(Setback why) {
   approach_.reset();
-  if (spare_ != nullptr)  // the stream does, too
-    return adopt(std::exchange(spare_, nullptr), "shm: " + why.error.text);
+  if (spare_ != nullptr) {  // the stream does, too
+    Connection* const spare = std::exchange(spare_, nullptr);
+    return adopt(spare, spare->transport() == Transport::kTcp
+                            ? "shm: " + why.error.text
+                            : setbacks_in_words() + "; tcp, which is faster here: " + why.error.text);
+  }
   const bool fallback = another_way_may_help(why);
   setbacks_.push_back({ways_[way_].transport, std::move(why)});
   do {

@@ -72,7 +72,7 @@ class ConsumerCore {
   [[nodiscard]] Result<bool> begin_approach(const Way& way);
   [[nodiscard]] Result<bool> await(std::int64_t until_ns);
   [[nodiscard]] Result<bool> found(Connection* connection);
-  [[nodiscard]] std::optional<Way> way_to_memory(const Connection& connection) const;
+  [[nodiscard]] std::optional<Way> better_way(const Connection& connection) const;
   [[nodiscard]] Result<bool> adopt(Connection* connection, std::string why);
   [[nodiscard]] Result<bool> way_failed(Setback why);
   [[nodiscard]] Result<bool> round_failed();
@@ -111,7 +111,7 @@ class ConsumerCore {
   std::unique_ptr<Approach> approach_;
   std::int64_t approach_until_ = 0;
   std::size_t way_ = 0;              // of ways_, that is tried
-  Connection* spare_ = nullptr;      // a stream that stands, while its producer's shared memory is tried
+  Connection* spare_ = nullptr;      // a stream that stands, while a better way to its producer is tried
   std::optional<Error> shm_failed_;  // shared memory was lost: the next try does without
   std::vector<std::pair<Transport, Setback>> setbacks_;  // of this round
   std::size_t rounds_ = 0;
