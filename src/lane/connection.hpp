@@ -30,6 +30,7 @@ struct ConnectionSettings {
   bool latest = false;
   ring::SpinKind spin = ring::SpinKind::kAdaptive;
   double spin_budget = 0.02;
+  std::mutex* lock = nullptr;      // as ring::ReaderSettings::lock
   std::function<void()> on_flush;  // on the monitor's thread, at each FLUSH_START
 };
 

@@ -133,6 +133,19 @@ Result<bool> ConsumerCore::take_at_once(Frame& frame) {
   return false;
 }
 
+Connection::Step ConsumerCore::take_meanwhile(Frame& frame) noexcept {
+  using Step = Connection::Step;
+  if (shm_ == nullptr || !plain()) return Step::kMarker;
+  const auto step = shm_->poll(frame);  // an error comes again
+  if (!step || *step == Step::kMarker || shm_->awaits_message() || shm_->lost()) {
+    if (frame) put_back(std::move(frame));
+    return Step::kMarker;
+  }
+  if (*step == Step::kNothing || shm_->events().empty()) return *step;
+  put_back(std::move(frame));
+  return Step::kMarker;
+}
+
 [[gnu::noinline]] Result<std::optional<Item>> ConsumerCore::next(std::int64_t deadline_ns, bool events) {
   for (;;) {
     if (interrupted()) return fail(Code::kInterrupted);
@@ -213,6 +226,7 @@ Result<bool> ConsumerCore::poll_connection(std::int64_t deadline_ns) {
     if (lost) return connection_over(std::nullopt);
     if (deadline_ns == 0 || (deadline_ns != base::kForever && base::monotonic_ns() >= deadline_ns)) return false;
     connection_->wait([this] { return interrupted() || flush_news(); }, deadline_ns);
+    if (stash_) return true;  // taken meanwhile
   }
 }
 

@@ -57,6 +57,11 @@ class ConsumerCore {
   [[nodiscard]] const std::string& descriptor() const noexcept { return descriptor_; }
   /// Of the event that next() returned last, kEndOfStream or kFlushStop: number of the first frame behind it.
   [[nodiscard]] std::uint64_t event_index() const noexcept { return event_index_; }
+  /// In place of a thread that sleeps in next(), with what ConnectionSettings::lock protects: takes a frame of shared
+  /// memory. kNothing: none is there. kMarker: next() must see what is. Never waits.
+  [[nodiscard]] Connection::Step take_meanwhile(Frame& frame) noexcept;
+  /// A frame that take_meanwhile() gave: next() gives it again.
+  void put_back(Frame frame) noexcept { stash_ = std::move(frame); }
   /// The taking thread's. Null: not connected.
   [[nodiscard]] const Connection* connection() const noexcept { return connection_; }
 

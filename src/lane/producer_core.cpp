@@ -102,9 +102,8 @@ Result<void> ProducerCore::open_place() {
     const auto core = weak.lock();
     return core != nullptr ? core->admission_of(peer) : Admission::kRefused;
   };
-  host.join = [weak = weak_from_this()](transport::ControlSocket socket, const wire::Hello& hello, const PeerInfo& peer,
-                                        bool may_gate) {
-    if (const auto core = weak.lock()) core->on_stream_hello(std::move(socket), hello, peer, may_gate);
+  host.join = [weak = weak_from_this()](transport::ControlSocket socket, const RelayHost::Joining& joining) {
+    if (const auto core = weak.lock()) core->on_stream_hello(std::move(socket), joining);
   };
   return streams_->start(std::move(host));
 }

@@ -99,6 +99,7 @@ class ProducerCore final : public ring::ControlOut,
     bool left = false;               // it takes no more, but holds frames; guarded by peers_mutex_
     bool announced = false;          // the application was told of it; the monitor's thread
     RateLimit messages{kMessagesInAFlood, kFloodPerSecond};  // the monitor's thread
+    std::shared_ptr<ring::StandIn> stand_in;                 // of a relay
     RequestQueue requests;                                   // guarded by peers_mutex_
     base::UniqueFd pidfd;
     transport::Watch socket_watch;
@@ -134,8 +135,7 @@ class ProducerCore final : public ring::ControlOut,
 
   // consumers; on the monitor's thread
   [[nodiscard]] Admission admission_of(const PeerInfo& peer) const;
-  void on_stream_hello(transport::ControlSocket&& socket, const wire::Hello& hello, const PeerInfo& peer,
-                       bool may_gate);
+  void on_stream_hello(transport::ControlSocket&& socket, const RelayHost::Joining& wish);
   void take_in(const PeerPtr& peer, const wire::Hello& hello);
   [[nodiscard]] Result<void> admit(const PeerPtr& peer, const wire::Hello& hello);
   [[nodiscard]] Result<void> watch(const PeerPtr& peer);

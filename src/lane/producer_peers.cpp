@@ -140,12 +140,12 @@ void ProducerCore::on_hello(transport::ControlSocket&& socket, const wire::Hello
   take_in(joining, hello);
 }
 
-void ProducerCore::on_stream_hello(transport::ControlSocket&& socket, const wire::Hello& hello, const PeerInfo& peer,
-                                   bool may_gate) {
+void ProducerCore::on_stream_hello(transport::ControlSocket&& socket, const RelayHost::Joining& wish) {
   const auto joining = std::make_shared<Peer>(std::move(socket));
-  joining->info.gating = may_gate;
-  joining->set_who(peer);
-  take_in(joining, hello);
+  joining->info.gating = wish.may_gate;
+  joining->stand_in = wish.stand_in;
+  joining->set_who(wish.peer);
+  take_in(joining, wish.hello);
 }
 
 void ProducerCore::take_in(const PeerPtr& joining, const wire::Hello& hello) {
@@ -186,7 +186,7 @@ Result<void> ProducerCore::watch(const PeerPtr& peer) {
 
 Result<void> ProducerCore::admit(const PeerPtr& peer, const wire::Hello& hello) {
   Result<void> queued{};
-  const ring::JoinWish wish{peer->info.gating, hello.max_held};
+  const ring::JoinWish wish{peer->info.gating, hello.max_held, peer->stand_in};
   auto id = writer_->add_consumer(wish, [&](const ring::Writer::Joined& joined) {
     peer->id = peer->info.id = joined.id;
     auto welcome = welcome_for(hello, joined, *peer);

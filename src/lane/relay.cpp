@@ -26,7 +26,8 @@
 namespace framelane::lane {
 namespace {
 
-constexpr std::int64_t kLastWordsNs = 1'000'000'000;  // for a peer to read why it was rejected
+constexpr std::size_t kMostMeanwhile = std::size_t{16} << 10;  // bytes that the publishing thread sends for us
+constexpr std::int64_t kLastWordsNs = 1'000'000'000;           // for a peer to read why it was rejected
 
 /// A connected pair, as a producer and a consumer in one process have it.
 Result<std::pair<transport::ControlSocket, transport::ControlSocket>> socket_pair() {
@@ -76,6 +77,17 @@ Result<std::thread> start_thread(const std::function<void()>& body) {
 
 }  // namespace
 
+class Relay::Door final : public ring::StandIn {
+ public:
+  [[nodiscard]] bool serve() noexcept override {
+    const std::unique_lock lock(mutex, std::try_to_lock);
+    return lock && relay != nullptr && relay->forward_meanwhile();
+  }
+
+  std::mutex mutex;
+  Relay* relay = nullptr;  // while it forwards
+};
+
 Relay::Relay(const RelayHost& host, transport::OpenStream opened, PeerInfo peer)
     : host_(host),
       stream_(std::move(opened.stream)),
@@ -83,7 +95,8 @@ Relay::Relay(const RelayHost& host, transport::OpenStream opened, PeerInfo peer)
       peer_(std::move(peer)),
       stop_fd_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)),
       sender_(*stream_, stop_fd_.get()),
-      receiver_(*stream_, *this, 1) {}
+      receiver_(*stream_, *this, 1),
+      door_(std::make_shared<Door>()) {}
 
 Relay::~Relay() = default;
 
@@ -213,10 +226,11 @@ Result<void> Relay::join_ring(const wire::Hello& hello, bool may_gate, std::int6
   wanted.hello.abi_version = ring::kAbiVersion;
   wanted.connection.max_frame_size = wire::kMaxFrameBytes;
   wanted.connection.latest = hello.mode == wire::Mode::kLatest;
+  wanted.connection.lock = &door_->mutex;
   wanted.connection.on_flush = [this] { on_flush(); };
   auto monitor = transport::Monitor::instance();
   if (!monitor) return tl::unexpected(monitor.error());
-  (*monitor)->call([&] { host_.join(std::move(pair->first), wanted.hello, peer_, may_gate); });
+  (*monitor)->call([&] { host_.join(std::move(pair->first), {wanted.hello, peer_, may_gate, door_}); });
   const auto joining = approach_after_hello(std::move(pair->second), wanted.connection);
   while (true) {
     auto connection = joining->step();
@@ -278,13 +292,54 @@ void Relay::await_hang_up(std::int64_t deadline_ns) noexcept {
 // --- sending
 
 Result<void> Relay::forward() {
+  const std::lock_guard lock(door_->mutex);  // free while next() sleeps
+  if (secure_ == nullptr) door_->relay = this;
+  auto done = forward_items();
+  door_->relay = nullptr;
+  return done;
+}
+
+Result<void> Relay::forward_items() {
   while (true) {
     auto item = core_->next(base::kForever, true);
+    if (!item && item.error().code == Code::kInterrupted && goes_on_with_rest()) {
+      if (auto sent = sender_.send_rest(base::kForever); !sent) return sent;
+      continue;
+    }
     if (!item && item.error().code == Code::kPeerLost) return {};
     if (!item) return tl::unexpected(std::move(item.error()));
     if (auto told = tell_demotion(); !told) return told;
     if (auto sent = send_item(**item); !sent) return sent;
   }
+}
+
+/// In place of our thread, which sleeps. True: it may sleep on.
+bool Relay::forward_meanwhile() noexcept {
+  using Sent = transport::StreamSender::Sent;
+  if (sender_.has_rest() || core_->connection() == nullptr || core_->connection()->demoted() != demoted_) return false;
+  while (true) {
+    Frame frame;
+    const auto step = core_->take_meanwhile(frame);
+    if (step != Connection::Step::kFrame) return step == Connection::Step::kNothing;
+    const bool small = frame.size() <= kMostMeanwhile;
+    const auto sent = small ? sender_.send_frame_now(message_of(frame), frame.side_data(), frame.bytes())
+                            : Result<Sent>(Sent::kNothing);
+    if (sent && *sent == Sent::kWhole) continue;
+    if (sent && *sent == Sent::kPart) {
+      core_->interrupt();  // next() would see nothing to do
+    } else {
+      core_->put_back(std::move(frame));  // an error comes again, too
+    }
+    return false;
+  }
+}
+
+/// Whether next() was interrupted for nothing but what forward_meanwhile() left.
+bool Relay::goes_on_with_rest() {
+  const std::lock_guard lock(mutex_);
+  if (!sender_.has_rest() || !reason_.empty()) return false;
+  core_->resume();
+  return true;
 }
 
 Result<void> Relay::send_item(const Item& item) {
@@ -293,6 +348,10 @@ Result<void> Relay::send_item(const Item& item) {
 }
 
 Result<void> Relay::send_frame(const Frame& frame) {
+  return sender_.send_frame(message_of(frame), frame.side_data(), frame.bytes(), base::kForever);
+}
+
+wire::FrameMessage Relay::message_of(const Frame& frame) {
   if (frame.size() > tuned_for_) {
     tuned_for_ = frame.size();
     transport::tune_stream(stream_->fd(), tuned_for_);
@@ -301,7 +360,7 @@ Result<void> Relay::send_frame(const Frame& frame) {
   message.index = frame.seq();
   message.publish_ns = frame.published();
   message.info = frame.info();
-  return sender_.send_frame(message, frame.side_data(), frame.bytes(), base::kForever);
+  return message;
 }
 
 Result<void> Relay::send_event(const format::Event& event) {

@@ -16,6 +16,7 @@
 #include "base/unique_fd.hpp"
 #include "lane/consumer_core.hpp"
 #include "lane/rate_limit.hpp"
+#include "ring/consumer_table.hpp"
 #include "transport/byte_stream.hpp"
 #include "transport/control_socket.hpp"
 #include "transport/frame_stream.hpp"
@@ -35,8 +36,13 @@ struct RelayHost {
   /// Any thread.
   std::function<Admission(const PeerInfo&)> admission;
   /// Makes the other end of `socket` a consumer of the ring, or rejects it. The monitor's thread.
-  std::function<void(transport::ControlSocket socket, const wire::Hello& hello, const PeerInfo& peer, bool may_gate)>
-      join;
+  struct Joining {
+    const wire::Hello& hello;
+    const PeerInfo& peer;
+    bool may_gate;
+    std::shared_ptr<ring::StandIn> stand_in;
+  };
+  std::function<void(transport::ControlSocket socket, const Joining& joining)> join;
   /// Gives a stream for signals to the relay whose WELCOME had the token. False: there is none. Any thread.
   std::function<bool(std::uint64_t token, std::unique_ptr<transport::ByteStream>& signals)> attach;
 };
@@ -44,7 +50,11 @@ struct RelayHost {
 /// Serves one consumer that came over a stream: a thread that is itself a consumer of the lane's ring, and sends what
 /// it takes. So bursts, policies, statistics and deaths are the ring's.
 ///
-/// Threads: its own takes and sends; the monitor's reads what the consumer says; end() from any.
+/// While its thread sleeps, the publishing thread sends small frames in its place: a system call that doesn't wait costs
+/// less than the wake that it replaces.
+///
+/// Threads: its own takes and sends, or the publishing one, whoever has the Door's mutex; the monitor's reads what the
+///          consumer says; end() from any.
 class Relay : private transport::FrameReceiver {
  public:
   /// `peer`: what is known of who came.
@@ -65,6 +75,9 @@ class Relay : private transport::FrameReceiver {
   [[nodiscard]] bool is_greeting() const noexcept { return greeting_.load(std::memory_order_relaxed); }
 
  private:
+  /// Where the publishing thread comes in. It outlives the Relay.
+  class Door;
+
   [[nodiscard]] Result<void> serve();
   [[nodiscard]] Result<void> await_handshake(std::int64_t deadline_ns);
   [[nodiscard]] Result<wire::Hello> await_hello(std::int64_t deadline_ns);
@@ -74,6 +87,10 @@ class Relay : private transport::FrameReceiver {
   [[nodiscard]] Result<void> take_over(Connection* connection);
   [[nodiscard]] Result<void> welcome(const wire::Hello& hello, std::int64_t deadline_ns);
   [[nodiscard]] Result<void> forward();
+  [[nodiscard]] Result<void> forward_items();
+  [[nodiscard]] bool forward_meanwhile() noexcept;
+  [[nodiscard]] bool goes_on_with_rest();
+  [[nodiscard]] wire::FrameMessage message_of(const Frame& frame);
   [[nodiscard]] Result<void> send_item(const Item& item);
   [[nodiscard]] Result<void> send_frame(const Frame& frame);
   [[nodiscard]] Result<void> send_event(const format::Event& event);
@@ -98,6 +115,7 @@ class Relay : private transport::FrameReceiver {
   base::UniqueFd stop_fd_;  // readable when it shall end
   transport::StreamSender sender_;
   transport::StreamReceiver receiver_;
+  std::shared_ptr<Door> door_;
   std::unique_ptr<ConsumerCore> core_;
   std::size_t tuned_for_ = 0;  // bytes of a frame that the socket's buffers suit
   bool demoted_ = false;       // as the consumer was told

@@ -50,6 +50,7 @@ Result<Connection*> ShmConnection::create(transport::ControlSocket socket, wire:
   told.latest = settings.latest;
   told.spin = settings.spin;
   told.spin_budget = settings.spin_budget;
+  told.lock = settings.lock;
   auto reader = ring::Reader::create(std::move(told));
   if (!reader) return tl::unexpected(reader.error());
 

@@ -119,7 +119,9 @@ std::uint32_t ConsumerTable::wake_all(const Snapshot& table) noexcept {
     const std::uint32_t ticket = link.ticket().load(std::memory_order_relaxed);
     // One wake per ticket, remembered here: a flag that only the consumer clears would cost a wake per frame of a
     // burst.
-    if (ticket == 0 || link.woken_ticket.exchange(ticket, std::memory_order_relaxed) == ticket) continue;
+    if (ticket == 0 || link.woken_ticket.load(std::memory_order_relaxed) == ticket) continue;
+    if (link.stand_in != nullptr && link.stand_in->serve()) continue;
+    if (link.woken_ticket.exchange(ticket, std::memory_order_relaxed) == ticket) continue;
     link.page->wake_word.fetch_add(1, std::memory_order_release);
     base::futex_wake(link.page->wake_word, 1);
     ++woken;

@@ -13,6 +13,15 @@ namespace framelane::ring {
 
 using ConsumerId = std::uint32_t;
 
+/// Takes what a consumer in this process would be woken for, in its place.
+class StandIn {
+ public:
+  virtual ~StandIn() = default;
+  /// The consumer sleeps, and an entry is there. True: it may sleep on. Never waits. The publishing thread, or one under
+  /// the Writer's mutex: must not call the Writer.
+  [[nodiscard]] virtual bool serve() noexcept = 0;
+};
+
 /// What the producer keeps, privately, of one consumer. All members but the atomics are guarded by the Writer's mutex.
 struct ConsumerLink {
   ConsumerId id = 0;
@@ -27,6 +36,7 @@ struct ConsumerLink {
   std::int64_t waited_since = 0;  // when the producer first waited for it at `cursor`; 0 = it doesn't
   memory::SealedMemory memory;
   ConsumerPage* page = nullptr;
+  std::shared_ptr<StandIn> stand_in;           // null: none
   std::atomic<std::uint32_t> woken_ticket{0};  // the last ticket that got its wake
   std::atomic<bool> gone{false};               // left or leaving: nobody may wait for it
 

@@ -61,7 +61,8 @@ Reader::Reader(ReaderSettings settings)
       cursor_(settings.start),
       applied_(settings.start_number),
       next_index_(settings.start - settings.entry_count - settings.start_number),
-      spinner_(settings.spin, settings.spin_budget) {}
+      spinner_(settings.spin, settings.spin_budget),
+      lock_(settings.lock) {}
 
 Reader::~Reader() = default;
 
@@ -360,7 +361,9 @@ void Reader::sleep(std::uint32_t word, std::int64_t deadline_ns) noexcept {
   count(page_->sleeps);
   const std::int64_t now = base::monotonic_ns();
   const std::int64_t at = spinner_.wake_at(now);
+  if (lock_ != nullptr) lock_->unlock();
   base::futex_wait(page_->wake_word, word, std::min({deadline_ns, now + kWatchdogNs, at}));
+  if (lock_ != nullptr) lock_->lock();
   if (at == base::kForever) return;
   if (const std::int64_t woken = base::monotonic_ns(); woken >= at && !ready()) spinner_.woke(at, woken);
 }

@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <mutex>
 #include <string>
 #include <vector>
 
@@ -42,6 +43,8 @@ struct ReaderSettings {
   bool latest = false;
   SpinKind spin = SpinKind::kAdaptive;
   double spin_budget = 0.02;
+  std::mutex* lock =
+      nullptr;  // held by whoever calls poll and wait, and free while wait sleeps; null: one thread calls
 };
 
 /// One entry that was taken. A frame in a slot is held until release().
@@ -181,6 +184,7 @@ class Reader {
   std::uint32_t ticket_ = 0;
   Error fault_{};
   Spinner spinner_;
+  std::mutex* lock_;
   std::atomic<std::uint64_t> spins_{0};
   // Two counters, so that a take needs no locked instruction for them.
   std::atomic<std::int64_t> taken_{0};                  // slots held so far; the taking thread's

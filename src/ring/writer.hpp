@@ -68,6 +68,7 @@ struct WriterCounters {
 struct JoinWish {
   bool gating = false;
   std::uint32_t max_held = 4;
+  std::shared_ptr<StandIn> stand_in{};
 };
 
 /// Producer's side of the ring. The step names P1..P5 and R0..R4 are those of the ring's README.

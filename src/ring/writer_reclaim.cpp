@@ -197,6 +197,7 @@ Result<ConsumerId> Writer::add_consumer(const JoinWish& wish, const std::functio
   auto link = std::make_shared<ConsumerLink>();
   link->page = reinterpret_cast<ConsumerPage*>(memory->mapping.data());
   link->memory = std::move(*memory);
+  link->stand_in = wish.stand_in;
   link->may_gate = link->gates = wish.gating;
   link->max_held = std::min(wish.max_held, settings_.sizes.max_held);
 

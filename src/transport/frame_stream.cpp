@@ -19,11 +19,24 @@ iovec buffer_of(std::span<const std::byte> bytes) noexcept {
   return {const_cast<std::byte*>(bytes.data()), bytes.size()};
 }
 
+/// Takes the first `size` bytes off.
+std::span<iovec> after(std::span<iovec> buffers, std::size_t size) noexcept {
+  for (iovec& buffer : buffers) {
+    const std::size_t done = std::min(size, buffer.iov_len);
+    buffer.iov_base = static_cast<std::byte*>(buffer.iov_base) + done;
+    buffer.iov_len -= done;
+    size -= done;
+  }
+  while (!buffers.empty() && buffers.front().iov_len == 0) buffers = buffers.subspan(1);
+  return buffers;
+}
+
 }  // namespace
 
 // --- sending
 
 Result<void> StreamSender::send(const wire::Message& message, std::uint64_t number, std::int64_t deadline_ns) {
+  if (auto sent = send_rest(deadline_ns); !sent) return sent;
   wire::encode_into(header_, message, number);
   std::array<iovec, 1> buffers{buffer_of(header_)};
   return send_all(buffers, deadline_ns);
@@ -31,18 +44,45 @@ Result<void> StreamSender::send(const wire::Message& message, std::uint64_t numb
 
 Result<void> StreamSender::send_frame(wire::FrameMessage frame, std::span<const std::byte> side_data,
                                       std::span<const std::byte> payload, std::int64_t deadline_ns) {
+  if (auto sent = send_rest(deadline_ns); !sent) return sent;
+  auto buffers = buffers_of(frame, side_data, payload);
+  return send_all(buffers, deadline_ns);
+}
+
+std::array<iovec, 3> StreamSender::buffers_of(wire::FrameMessage& frame, std::span<const std::byte> side_data,
+                                              std::span<const std::byte> payload) {
   frame.side_size = static_cast<std::uint32_t>(side_data.size());
   frame.payload_size = payload.size();
   wire::encode_into(header_, frame, 0);
-  std::array<iovec, 3> buffers{buffer_of(header_), buffer_of(side_data), buffer_of(payload)};
-  return send_all(buffers, deadline_ns);
+  return {buffer_of(header_), buffer_of(side_data), buffer_of(payload)};
+}
+
+Result<StreamSender::Sent> StreamSender::send_frame_now(wire::FrameMessage frame, std::span<const std::byte> side_data,
+                                                        std::span<const std::byte> payload) {
+  auto buffers = buffers_of(frame, side_data, payload);
+  auto sent = stream_.send(buffers);
+  if (!sent) return tl::unexpected(std::move(sent.error()));
+  if (*sent == 0) return Sent::kNothing;
+  for (const iovec& left : after(buffers, *sent)) {
+    const auto* const bytes = static_cast<const std::byte*>(left.iov_base);
+    rest_.insert(rest_.end(), bytes, bytes + left.iov_len);
+  }
+  between_ = rest_.empty();
+  return between_ ? Sent::kWhole : Sent::kPart;
+}
+
+Result<void> StreamSender::send_rest(std::int64_t deadline_ns) {
+  if (rest_.empty()) return {};
+  const std::vector<std::byte> rest = std::exchange(rest_, {});
+  std::array<iovec, 1> buffers{buffer_of(rest)};
+  auto sent = send_all(buffers, deadline_ns);
+  if (!sent) between_ = false;  // the frame was begun, whatever of the rest went
+  return sent;
 }
 
 Result<void> StreamSender::send_all(std::span<iovec> buffers, std::int64_t deadline_ns) {
   between_ = true;
-  while (true) {
-    while (!buffers.empty() && buffers.front().iov_len == 0) buffers = buffers.subspan(1);
-    if (buffers.empty()) break;
+  for (buffers = after(buffers, 0); !buffers.empty();) {
     auto sent = stream_.send(buffers);
     if (!sent) return tl::unexpected(std::move(sent.error()));
     if (*sent == 0) {
@@ -50,12 +90,7 @@ Result<void> StreamSender::send_all(std::span<iovec> buffers, std::int64_t deadl
       continue;
     }
     between_ = false;
-    for (iovec& buffer : buffers) {
-      const std::size_t done = std::min(*sent, buffer.iov_len);
-      buffer.iov_base = static_cast<std::byte*>(buffer.iov_base) + done;
-      buffer.iov_len -= done;
-      *sent -= done;
-    }
+    buffers = after(buffers, *sent);
   }
   between_ = true;
   return {};

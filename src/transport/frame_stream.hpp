@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
@@ -31,16 +32,27 @@ class StreamSender {
   /// `frame` are set here. Errors: as send().
   [[nodiscard]] Result<void> send_frame(wire::FrameMessage frame, std::span<const std::byte> side_data,
                                         std::span<const std::byte> payload, std::int64_t deadline_ns);
+  enum class Sent { kWhole, kPart, kNothing };
+  /// The same, in one system call that doesn't wait. Of kPart the rest is kept, and goes before the next message or by
+  /// send_rest(). No rest may be there. Errors: kPeerLost, kSystem.
+  [[nodiscard]] Result<Sent> send_frame_now(wire::FrameMessage frame, std::span<const std::byte> side_data,
+                                            std::span<const std::byte> payload);
+  [[nodiscard]] bool has_rest() const noexcept { return !rest_.empty(); }
+  /// Errors: as send().
+  [[nodiscard]] Result<void> send_rest(std::int64_t deadline_ns);
   /// Whether the last message went out as a whole, or not at all.
   [[nodiscard]] bool is_between() const noexcept { return between_; }
 
  private:
+  [[nodiscard]] std::array<iovec, 3> buffers_of(wire::FrameMessage& frame, std::span<const std::byte> side_data,
+                                                std::span<const std::byte> payload);
   [[nodiscard]] Result<void> send_all(std::span<iovec> buffers, std::int64_t deadline_ns);
 
   ByteStream& stream_;
   int interrupt_fd_;
   bool between_ = true;
   std::vector<std::byte> header_;
+  std::vector<std::byte> rest_;  // of a frame that send_frame_now() began
 };
 
 /// Where the bytes of a frame go.

@@ -135,6 +135,67 @@ TEST(FrameStream, CarriesFramesAndEventsInOrder) {
   exchange(one, other, kSizes);
 }
 
+/// Receives a frame and checks that it is number `index` with these bytes.
+void expect_frame(StreamReceiver& receiver, const Frames& frames, std::uint64_t index, const Bytes& payload) {
+  auto received = receiver.receive_until(base::deadline_after(std::chrono::seconds(20)));
+  ASSERT_TRUE(received) << received.error().text;
+  const auto* const frame = std::get_if<wire::FrameMessage>(&received->message);
+  ASSERT_NE(frame, nullptr);
+  EXPECT_EQ(frame->index, index);
+  EXPECT_EQ(frames.payload, payload);
+}
+
+TEST(SendFrameNow, KeepsTheRestOfAFrameThatDoesNotFit) {
+  auto sockets = socket_pair();
+  SocketStream one(std::move(sockets.one));
+  SocketStream other(std::move(sockets.other));
+  Frames frames;
+  StreamReceiver receiver(other, frames, 1 << 20);
+  const Bytes payload = pattern(5000, 1);
+  for (const std::size_t first : {std::size_t{1}, std::size_t{30}, std::size_t{300}, std::size_t{4999}}) {
+    Pieces cut(one, {first, 1 << 20});
+    StreamSender sender(cut, -1);
+    auto sent = sender.send_frame_now(frame_number(1), {}, payload);
+    ASSERT_TRUE(sent);
+    EXPECT_EQ(*sent, StreamSender::Sent::kPart);
+    EXPECT_TRUE(sender.has_rest());
+    EXPECT_FALSE(sender.is_between());
+    ASSERT_TRUE(sender.send_frame(frame_number(2), {}, pattern(10, 2), base::kForever));  // behind the rest
+    EXPECT_FALSE(sender.has_rest());
+    EXPECT_TRUE(sender.is_between());
+    expect_frame(receiver, frames, 1, payload);
+    expect_frame(receiver, frames, 2, pattern(10, 2));
+  }
+}
+
+TEST(SendFrameNow, SendsNothingIntoAFullSocket) {
+  auto sockets = socket_pair();
+  SocketStream one(std::move(sockets.one));
+  SocketStream other(std::move(sockets.other));
+  StreamSender sender(one, -1);
+  Frames frames;
+  StreamReceiver receiver(other, frames, 1 << 20);
+  const Bytes payload = pattern(3000, 1);
+  using Sent = StreamSender::Sent;
+  std::uint64_t whole = 0;
+  Sent last = Sent::kWhole;
+  while (last == Sent::kWhole) {
+    auto sent = sender.send_frame_now(frame_number(whole), {}, payload);
+    ASSERT_TRUE(sent);
+    last = *sent;
+    whole += last == Sent::kWhole ? 1 : 0;
+    ASSERT_LT(whole, 1'000'000u);
+  }
+  ASSERT_GT(whole, 0u);
+  EXPECT_EQ(sender.has_rest(), last == Sent::kPart);
+  for (std::uint64_t frame = 0; frame < whole; ++frame) expect_frame(receiver, frames, frame, payload);
+  ASSERT_TRUE(sender.send_rest(base::kForever));
+  if (last == Sent::kNothing) {
+    ASSERT_TRUE(sender.send_frame(frame_number(whole), {}, payload, base::kForever));
+  }
+  expect_frame(receiver, frames, whole, payload);
+}
+
 class InPieces : public testing::TestWithParam<std::vector<std::size_t>> {};
 
 TEST_P(InPieces, NothingChanges) {
