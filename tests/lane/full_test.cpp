@@ -80,7 +80,9 @@ TEST_F(Full, LeakyNoGoesOnAsSoonAsTheConsumerTakes) {
   publish_frames(producer, 0, 50);
   taker.join();
   EXPECT_EQ(producer.stats().dropped_full, 0u);
-  EXPECT_GT(producer.stats().full_waits, 0u);
+  if (!is_stream()) {  // a socket takes all of them at once
+    EXPECT_GT(producer.stats().full_waits, 0u);
+  }
 }
 
 TEST_F(Full, LeakyUpstreamDropsTheNewFrame) {
