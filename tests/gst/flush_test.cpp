@@ -146,8 +146,7 @@ TEST_F(FlushCrossing, KeepsTheCapsThatWereSentInIt) {
 
 TEST_F(FlushCrossing, EndsTheWaitForRoomOfTheSink) {
   sender.emplace("leaky=no burst=2 full-timeout=18446744073709551615 stall-timeout=18446744073709551615");
-  ConsumerSettings settings;
-  settings.lane = "x";
+  auto settings = settings_of<ConsumerSettings>("x");
   auto consumer = Consumer::open(settings);
   ASSERT_TRUE(consumer && consumer->connect(kHang));
   ASSERT_EQ(sender->push(GstClockTime{0}), GST_FLOW_OK);

@@ -34,7 +34,7 @@ TEST_F(Policy, BurstTimeBecomesFramesByTheRateOfTheCaps) {
 TEST_F(Policy, HistoryIsWhatALateSourceStillGets) {
   Sink sink("history=5");
   push(sink, 0, 20);
-  GstHarness* const receiver = gst_harness_new_parse("lanesrc lane=x");
+  GstHarness* const receiver = gst_harness_new_parse(over("lanesrc lane=x").c_str());
   gst_harness_play(receiver);
   for (guint number = 15; number < 20; ++number) {
     GstBuffer* const came = gst_harness_pull(receiver);

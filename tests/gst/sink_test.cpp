@@ -42,20 +42,6 @@ TEST_F(LaneSinkTest, HasTheDefaultsOfTheDesign) {
   gst_object_unref(sink);
 }
 
-TEST_F(LaneSinkTest, OnlyTheLaneElementsTakeUris) {
-  GError* error = nullptr;
-  GstElement* const sink = gst_element_make_from_uri(GST_URI_SINK, "lane:cam0", nullptr, &error);
-  ASSERT_NE(sink, nullptr) << error->message;
-  EXPECT_STREQ(GST_OBJECT_NAME(gst_element_get_factory(sink)), "lanesink");
-  char* uri = gst_uri_handler_get_uri(GST_URI_HANDLER(sink));
-  EXPECT_STREQ(uri, "lane:cam0");
-  g_free(uri);
-  gst_object_unref(sink);
-  GstElement* const ring = gst_element_factory_make("shmringsink", nullptr);
-  EXPECT_FALSE(GST_IS_URI_HANDLER(ring));
-  gst_object_unref(ring);
-}
-
 // --- consumers
 
 TEST_F(LaneSinkTest, TellsOfItsConsumers) {

@@ -173,9 +173,9 @@ TEST_F(LaneSrcTest, SaysWhenItIsConnected) {
   EXPECT_TRUE(comes([&] {
     char* transport = nullptr;
     g_object_get(source, "connected", &connected, "transport", &transport, nullptr);
-    const bool shm = g_strcmp0(transport, "shm") == 0;
+    const bool known = g_strcmp0(transport, transport_name().c_str()) == 0;
     g_free(transport);
-    return connected != FALSE && shm;
+    return connected != FALSE && known;
   }));
 }
 
@@ -192,8 +192,7 @@ TEST_F(LaneSrcTest, NotifiesOfAProducerThatBeginsWithFramesAndOfItsGoing) {
   };
   receiving.play();
   for (int round = 0; round < 3; ++round) {
-    ProducerSettings settings;
-    settings.lane = "x";
+    auto settings = settings_of<ProducerSettings>("x");
     auto producer = Producer::open(settings);
     ASSERT_TRUE(producer);
     ASSERT_TRUE(producer->wait_for_consumers(1, kHang));
@@ -209,8 +208,7 @@ TEST_F(LaneSrcTest, NotifiesOfAProducerThatBeginsWithFramesAndOfItsGoing) {
 // --- a producer that knows nothing of GStreamer
 
 Producer producer_of(const char* lane) {
-  ProducerSettings settings;
-  settings.lane = lane;
+  auto settings = settings_of<ProducerSettings>(lane);
   auto producer = Producer::open(settings);
   EXPECT_TRUE(producer) << producer.error().text;
   return std::move(*producer);
