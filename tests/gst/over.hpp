@@ -71,6 +71,13 @@ inline std::string over(const std::string& text) {
   return out + elements.substr(end);
 }
 
+/// The same with frames of a megabyte when the lane is a byte stream: sockets can't hold many of them.
+inline std::string filling(const std::string& text) {
+  if (!over_a_stream()) return text;
+  const std::string large = std::regex_replace(text, std::regex("width=64,height=48"), "width=1024,height=1024");
+  return std::regex_replace(large, std::regex("^audiotestsrc"), "audiotestsrc samplesperbuffer=524288");
+}
+
 /// Settings of the API for a lane over the tested transport.
 template <class Settings>
 Settings settings_of(const std::string& lane) {

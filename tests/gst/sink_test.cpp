@@ -100,25 +100,27 @@ TEST_F(LaneSinkTest, DropsOfAFullLaneAreCountedAndMarked) {
 }
 
 TEST_F(LaneSinkTest, WarnsOnceWhenItDropsAlthoughItShouldWait) {
-  Pipeline pipeline(std::string("videotestsrc num-buffers=20 ! ") + kGray +
+  Pipeline pipeline(filling(std::string("videotestsrc num-buffers=60 ! ") + kGray) +
                     " ! lanesink name=sink lane=x burst=4 full-timeout=1000000");
   pipeline.set(GST_STATE_PAUSED);
   Consumer consumer = consumer_of("x");
   ASSERT_TRUE(consumer.connect(kHang));  // and never takes
   ASSERT_TRUE(pipeline.play().ends());
-  EXPECT_EQ(stat(pipeline.element("sink"), "dropped-full"), 16u);
+  const guint64 dropped = stat(pipeline.element("sink"), "dropped-full");
+  EXPECT_TRUE(over_a_stream() ? dropped > 0 : dropped == 56) << dropped;
   EXPECT_EQ(pipeline.warnings(), 1);
 }
 
 TEST_F(LaneSinkTest, AFullLaneOfALiveUpstreamLeaksDownstream) {
-  Pipeline pipeline(std::string("videotestsrc is-live=true num-buffers=60 ! ") + kGray +
+  Pipeline pipeline(filling(std::string("videotestsrc is-live=true num-buffers=60 ! ") + kGray) +
                     " ! lanesink name=sink lane=x burst=4");
   pipeline.set(GST_STATE_PAUSED);
   Consumer consumer = consumer_of("x");
   ASSERT_TRUE(consumer.connect(kHang));  // and never takes
   ASSERT_TRUE(pipeline.play().ends());
   EXPECT_EQ(stat(pipeline.element("sink"), "dropped-full"), 0u);
-  EXPECT_EQ(stat(pipeline.element("sink"), "passed-over"), 56u);
+  const guint64 passed_over = stat(pipeline.element("sink"), "passed-over");
+  EXPECT_TRUE(over_a_stream() ? passed_over > 0 : passed_over == 56) << passed_over;
 }
 
 // --- state changes while waiting
@@ -137,7 +139,7 @@ TEST_F(LaneSinkTest, AFullLaneOfALiveUpstreamLeaksDownstream) {
 class WaitingSink : public LaneSinkTest, public ::testing::WithParamInterface<const char*> {};
 
 TEST_P(WaitingSink, StopsWhileTheLaneIsFull) {
-  Pipeline pipeline(std::string(GetParam()) +
+  Pipeline pipeline(filling(GetParam()) +
                     " ! lanesink name=sink lane=x leaky=no full-timeout=18446744073709551615 "
                     "stall-timeout=18446744073709551615");
   ASSERT_TRUE(changes(pipeline, GST_STATE_PAUSED));
@@ -149,7 +151,7 @@ TEST_P(WaitingSink, StopsWhileTheLaneIsFull) {
 }
 
 TEST_P(WaitingSink, GoesOnAfterAPauseAndLosesNothing) {
-  Pipeline pipeline(std::string(GetParam()) +
+  Pipeline pipeline(filling(GetParam()) +
                     " ! lanesink name=sink lane=x leaky=no full-timeout=18446744073709551615 "
                     "stall-timeout=18446744073709551615");
   ASSERT_TRUE(changes(pipeline, GST_STATE_PAUSED));

@@ -73,6 +73,7 @@ TEST_F(UriTest, WhatIsNoLaneIsRefusedWithTheReason) {
   for (const char* const uri : {"lane:", "lane:a/b", "lane:cam0?burst=4", "lane.shm://cam0", "lane.uds:///a/../b",
                                 "lane.tcp://h:99999/cam0", "lane.tcp://h/cam0", "lane:cam0,"}) {
     SCOPED_TRACE(uri);
+    g_clear_error(&error_);
     GstElement* const source = gst_element_factory_make("lanesrc", nullptr);
     EXPECT_FALSE(gst_uri_handler_set_uri(GST_URI_HANDLER(source), uri, &error_));
     ASSERT_NE(error_, nullptr);
@@ -80,7 +81,6 @@ TEST_F(UriTest, WhatIsNoLaneIsRefusedWithTheReason) {
     EXPECT_NE(std::string(error_->message).find("position"), std::string::npos) << error_->message;
     EXPECT_EQ(uri_of(source), "");
     gst_object_unref(source);
-    g_clear_error(&error_);
     EXPECT_EQ(make(GST_URI_SRC, uri), nullptr);
   }
 }
@@ -126,10 +126,10 @@ class Players : public LaneTest, public ::testing::WithParamInterface<const char
     const std::string uri = address();
     Pipeline sending(what.sender + " ! lanesink lane=" + uri);
     sending.play();
-    Pipeline playing(std::string(player) + " name=player");
+    Pipeline playing(player);
     GstElement* const video = gst_element_factory_make("fakesink", nullptr);
     GstElement* const audio = gst_element_factory_make("fakesink", nullptr);
-    g_object_set(playing.element("player"), "uri", uri.c_str(), "video-sink", video, "audio-sink", audio, nullptr);
+    g_object_set(playing.get(), "uri", uri.c_str(), "video-sink", video, "audio-sink", audio, nullptr);
     Tap tap(what.video ? video : audio, "sink");
     EXPECT_TRUE(playing.play().ends());
     EXPECT_GE(tap.count(), 20u);
