@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: MIT
 // The elements of one transport, and what all of them say of how frames travel.
+#include <cstdlib>
+#include <fstream>
 #include <optional>
 
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/un.h>
 #include <unistd.h>
 
@@ -172,6 +175,53 @@ TEST_F(TransportsTest, WhoConnectsAndSaysNothingIsTurnedAway) {
     return size == 0 || (size < 0 && errno == ECONNRESET);
   }));
   ::close(peer);
+}
+
+// --- TLS
+
+class Keys : public LaneTest {
+ protected:
+  void SetUp() override {
+    LaneTest::SetUp();
+    key_ = directory_ + "/a.key";
+    other_key_ = directory_ + "/b.key";
+    if (std::getenv("FRAMELANE_TEST_TLS") == nullptr) GTEST_SKIP() << "built without TLS";
+    std::ofstream(key_) << "lane:" << std::string(64, 'a') << "\n";
+    std::ofstream(other_key_) << "lane:" << std::string(64, 'b') << "\n";
+    for (const std::string& file : {key_, other_key_}) ::chmod(file.c_str(), 0600);
+  }
+  std::string end(const char* element, const std::string& key) const {
+    return std::string(element) + " name=end lane=x port=" + port_ + (key.empty() ? "" : " psk-file=" + key) + " ";
+  }
+  std::string key_, other_key_;
+  const std::string port_ = free_port();
+};
+
+TEST_F(Keys, FramesCrossWithTheSameOne) {
+  Pipeline sending(kLive + end("tcplanesink", key_) + "host=0.0.0.0");
+  sending.play();
+  Pipeline receiving(end("tcplanesrc", key_) + "num-buffers=5 ! fakesink");
+  EXPECT_TRUE(receiving.play().ends());
+}
+
+TEST_F(Keys, AnotherOneOrNoneIsAnError) {
+  Pipeline sending(kLive + end("tcplanesink", key_));
+  sending.play();
+  for (const std::string& key : {other_key_, std::string()}) {
+    Pipeline receiving(end("tcplanesrc", key) + "connect-timeout=1000000000 ! fakesink");
+    receiving.set(GST_STATE_PLAYING);
+    EXPECT_TRUE(ends_with_error(receiving, "psk"));
+  }
+}
+
+TEST_F(Keys, AFileThatIsNotThereIsNamed) {
+  const std::string missing = directory_ + "/no.key";
+  Pipeline sending("videotestsrc ! " + end("tcplanesink", missing));
+  sending.set(GST_STATE_PLAYING);
+  EXPECT_TRUE(ends_with_error(sending, missing.c_str()));
+  Pipeline receiving(end("tcplanesrc", missing) + "! fakesink");
+  receiving.set(GST_STATE_PLAYING);
+  EXPECT_TRUE(ends_with_error(receiving, missing.c_str()));
 }
 
 }  // namespace
