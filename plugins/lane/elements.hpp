@@ -5,7 +5,7 @@
 
 namespace framelane::gst {
 
-/// Registers lanesink and shmringsink, lanesrc and shmringsrc.
+/// Registers the elements of each direction: lane*, shmring*, udslane*, tcplane*.
 [[nodiscard]] bool register_sinks(GstPlugin* plugin);
 [[nodiscard]] bool register_sources(GstPlugin* plugin);
 

@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: MIT
 #pragma once
 
-#include <string>
+#include <cstddef>
 
 #include <gst/gst.h>
+
+#include "framelane/lane/settings.hpp"
 
 // What the GObject glue of both directions shares. It decides nothing.
 namespace framelane::gst {
@@ -15,25 +17,42 @@ struct Instance {
   Impl* impl;
 };
 
-/// An element's class. shm_only is what tells shmringsink from lanesink.
+/// What tells the elements of one direction apart.
+struct Variant {
+  const char* element;
+  const char* type;
+  Transport transport;
+  const char* long_name;
+  const char* description;
+};
+
+/// An element's class.
 template <class ParentClass>
 struct Class {
   ParentClass parent;
-  gboolean shm_only;
+  const Variant* variant;
 };
 
 inline constexpr const char* kAuthor = "The Framelane developers";
 
 inline const gchar* const* uri_protocols(GType) {
-  static const gchar* const protocols[] = {"lane", "lane.shm", nullptr};
+  static const gchar* const protocols[] = {"lane", "lane.shm", "lane.uds", "lane.tcp", nullptr};
   return protocols;
 }
 
-/// A bare name as a URI is lane:NAME; anything else is one already.
-inline gchar* uri_of(const std::string& lane) {
-  if (lane.empty()) return nullptr;
-  const bool bare = lane.find(':') == std::string::npos;
-  return g_strdup(bare ? ("lane:" + lane).c_str() : lane.c_str());
+/// Registers the elements of a direction. `type_of` makes a type; the one of any transport handles the lanes' URIs.
+template <std::size_t Count>
+[[nodiscard]] bool register_all(GstPlugin* plugin, const Variant (&variants)[Count], GType (*type_of)(const Variant&),
+                                GInterfaceInitFunc uri_init) {
+  bool all = true;
+  for (const Variant& variant : variants) {
+    const GType type = type_of(variant);
+    // The look-up by URI takes the first handler whatever its rank, so there must be only one.
+    const GInterfaceInfo uri = {uri_init, nullptr, nullptr};
+    if (variant.transport == Transport::kAuto) g_type_add_interface_static(type, GST_TYPE_URI_HANDLER, &uri);
+    all = gst_element_register(plugin, variant.element, GST_RANK_NONE, type) != FALSE && all;
+  }
+  return all;
 }
 
 }  // namespace framelane::gst

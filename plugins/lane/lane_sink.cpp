@@ -58,11 +58,27 @@ void add_ring_properties(PropertyTable<LaneSink>& rows) {
       [](auto& s) -> auto& { return s.api.linger; }));
 }
 
-PropertyTable<LaneSink> make_properties() {
+void add_socket_properties(PropertyTable<LaneSink>& rows, Transport transport) {
+  using E = LaneSink;
+  if (transport == Transport::kShm) return;
+  rows.push_back(time_property<E>(
+      {"handshake-timeout", "Handshake timeout",
+       "A consumer that connects by UDS or TCP and isn't ready within this time is turned away (ns)"},
+      [](auto& s) -> auto& { return s.api.handshake_timeout; }));
+  if (transport == Transport::kUds) return;
+  rows.push_back(switch_property<E>(
+      {"insecure", "Insecure",
+       "Serve TCP without psk-file on an address that isn't loopback: whoever reaches it can read the frames"},
+      [](auto& s) -> auto& { return s.api.insecure; }));
+}
+
+PropertyTable<LaneSink> make_properties(Transport transport) {
   using E = LaneSink;
   PropertyTable<E> rows;
-  add_common(rows);
+  add_common(rows, transport);
   add_ring_properties(rows);
+  add_socket_properties(rows, transport);
+  if (transport == Transport::kTcp) add_tcp_place(rows, 0, "Where to serve a lane that is given by its name");
   rows.push_back({g_param_spec_int("wait-for-consumers", "Wait for consumers",
                                    "Consumers to wait for before the first frame (-1 = one, unless upstream is live)",
                                    -1, 32, E::Settings{}.wait_for_consumers, kSettable),
@@ -72,22 +88,27 @@ PropertyTable<LaneSink> make_properties() {
   rows.push_back(state_property<E>(
       g_param_spec_uint("num-consumers", "Consumers", "Consumers that are connected now", 0, G_MAXUINT, 0, kReadable),
       [](E& sink, GValue* value) { g_value_set_uint(value, sink.num_consumers()); }));
+  rows.push_back(state_text_property<E>(
+      {"descriptor", "Descriptor",
+       "Where the lane is served, with the port that the system chose for port 0: what consumers need; null while it "
+       "isn't"},
+      [](E& sink) { return sink.descriptor(); }));
   return rows;
 }
 
 }  // namespace
 
-const PropertyTable<LaneSink>& LaneSink::properties() {
-  static const PropertyTable<LaneSink> rows = make_properties();
-  return rows;
+const PropertyTable<LaneSink>& LaneSink::properties(Transport transport) {
+  static const auto tables = tables_of_all<LaneSink>(make_properties);
+  return tables[static_cast<std::size_t>(transport)];
 }
 
 void LaneSink::set_property(guint id, const GValue* value, GParamSpec*) {
-  set_from(properties(), *this, settings_, id, value);
+  set_from(properties(transport_), *this, settings_, id, value);
 }
 
 void LaneSink::get_property(guint id, GValue* value, GParamSpec*) {
-  get_from(properties(), *this, settings_, id, value);
+  get_from(properties(transport_), *this, settings_, id, value);
 }
 
 std::string LaneSink::lane() const {
@@ -114,16 +135,19 @@ std::shared_ptr<SinkSession> LaneSink::session() const {
 
 bool LaneSink::open() {
   GST_OBJECT_LOCK(element_);
-  const Settings settings = settings_;
+  Settings settings = settings_;
   GST_OBJECT_UNLOCK(element_);
-  auto checked = check_lane(settings.api.lane, *shm_only_ != FALSE, "lanesink");
+  const std::string asked = settings.api.lane;
+  auto lane = lane_at(asked, transport_, settings.tcp, descriptor::Side::kProducer, "lanesink");
   if (settings.wait_for_consumers > static_cast<gint>(settings.api.max_consumers)) {
-    checked = fail(Code::kInvalidArgument, "wait-for-consumers is more than max-consumers (" +
-                                               std::to_string(settings.api.max_consumers) + "), so they never come");
+    lane = fail(Code::kInvalidArgument, "wait-for-consumers is more than max-consumers (" +
+                                            std::to_string(settings.api.max_consumers) + "), so they never come");
   }
-  auto opened = checked ? SinkSession::open(gst_element(), settings) : tl::unexpected(checked.error());
+  settings.api.lane = lane.value_or("");
+  settings.api.transport = transport_;
+  auto opened = lane ? SinkSession::open(gst_element(), settings) : tl::unexpected(lane.error());
   if (!opened) {
-    post_error(gst_element(), opened.error(), "lane " + settings.api.lane);
+    post_error(gst_element(), opened.error(), "lane " + asked);
     return false;
   }
   std::shared_ptr<SinkSession> session = std::move(*opened);
@@ -132,6 +156,7 @@ bool LaneSink::open() {
   GST_OBJECT_LOCK(element_);
   session_ = session;
   GST_OBJECT_UNLOCK(element_);
+  g_object_notify(G_OBJECT(element_), "descriptor");
   announce_consumers(gst_element(), session);
   return true;
 }
@@ -141,7 +166,9 @@ void LaneSink::close() {
   GST_OBJECT_LOCK(element_);
   session.swap(session_);
   GST_OBJECT_UNLOCK(element_);
-  if (session != nullptr) session->close();
+  if (session == nullptr) return;
+  session->close();
+  g_object_notify(G_OBJECT(element_), "descriptor");
 }
 
 // Opening is not left to start(): the base class posts a second error for a start() that fails.
@@ -299,7 +326,10 @@ gboolean LaneSink::send_event(GstEvent* event) {
 
 // --- states
 
-std::string LaneSink::transport() const { return session() == nullptr ? "" : "shm"; }
+std::string LaneSink::descriptor() const {
+  const auto session = this->session();
+  return session == nullptr ? "" : session->producer().descriptor();
+}
 
 guint LaneSink::num_consumers() const {
   const auto session = this->session();

@@ -10,17 +10,18 @@
 
 namespace framelane::gst {
 
-/// The sending elements: lanesink (any transport) and shmringsink (shared memory only). lane_sink_glue.cpp makes
-/// GObjects of it.
+/// The sending elements: lanesink (any transport), shmringsink, udslanesink and tcplanesink (one transport each).
+/// lane_sink_glue.cpp makes GObjects of it.
 ///
 /// Threads: properties from any; state changes from the application's; event() to render() from the streaming thread.
 class LaneSink {
  public:
   using Settings = SinkSettings;
 
-  LaneSink(GstBaseSink* element, const gboolean* shm_only) : element_(element), shm_only_(shm_only) {}
+  LaneSink(GstBaseSink* element, Transport transport) : element_(element), transport_(transport) {}
   static LaneSink& of(void* object);
-  [[nodiscard]] static const PropertyTable<LaneSink>& properties();
+  /// Of the element that has this transport.
+  [[nodiscard]] static const PropertyTable<LaneSink>& properties(Transport transport);
   [[nodiscard]] GstElement* gst_element() const noexcept { return GST_ELEMENT_CAST(element_); }
 
   // GObject and GstElement
@@ -46,7 +47,8 @@ class LaneSink {
   void set_lane(std::string lane);
 
   // what the properties show
-  [[nodiscard]] std::string transport() const;
+  /// Where the lane is served; empty while it isn't.
+  [[nodiscard]] std::string descriptor() const;
   [[nodiscard]] GstStructure* stats() const;
   [[nodiscard]] guint num_consumers() const;
 
@@ -62,7 +64,7 @@ class LaneSink {
   [[nodiscard]] GstFlowReturn until_done(Call call);
 
   GstBaseSink* const element_;
-  const gboolean* const shm_only_;        // of the class
+  const Transport transport_;             // kAuto: any
   Settings settings_;                     // OBJECT_LOCK
   std::shared_ptr<SinkSession> session_;  // OBJECT_LOCK; made in READY to PAUSED
   bool drop_warned_ = false;              // streaming thread

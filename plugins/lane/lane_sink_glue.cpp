@@ -30,6 +30,27 @@
  * gst-launch-1.0 videotestsrc num-buffers=300 ! shmringsink lane=cam0 wait-for-consumers=2
  * ]|
  */
+/**
+ * SECTION:element-udslanesink
+ * @title: udslanesink
+ * @short_description: lanesink that uses Unix domain sockets and nothing else
+ *
+ * |[
+ * gst-launch-1.0 videotestsrc is-live=true ! udslanesink lane=cam0
+ * gst-launch-1.0 videotestsrc is-live=true ! jpegenc ! udslanesink lane=lane.uds:///run/cams/cam0
+ * ]|
+ */
+
+/**
+ * SECTION:element-tcplanesink
+ * @title: tcplanesink
+ * @short_description: lanesink that uses TCP and nothing else
+ *
+ * |[
+ * gst-launch-1.0 videotestsrc is-live=true ! jpegenc ! tcplanesink lane=cam0 port=7411
+ * gst-launch-1.0 videotestsrc is-live=true ! jpegenc ! tcplanesink lane=cam0 host=192.0.2.7 psk-file=cam0.key
+ * ]|
+ */
 namespace framelane::gst {
 namespace {
 
@@ -45,10 +66,7 @@ void finalize(GObject* object) {
 
 void base_class_init(gpointer klass, gpointer) {
   GObjectClass* const object_class = G_OBJECT_CLASS(klass);
-  object_class->set_property = Thunk<&LaneSink::set_property>::call;
-  object_class->get_property = Thunk<&LaneSink::get_property>::call;
   object_class->finalize = finalize;
-  install_properties(object_class, LaneSink::properties());
   install_consumer_signals(G_TYPE_FROM_CLASS(klass));
 
   GstElementClass* const element_class = GST_ELEMENT_CLASS(klass);
@@ -68,7 +86,8 @@ void base_class_init(gpointer klass, gpointer) {
 
 void base_instance_init(GTypeInstance* instance, gpointer klass) {
   GstBaseSink* const sink = GST_BASE_SINK(instance);
-  reinterpret_cast<SinkInstance*>(instance)->impl = new LaneSink(sink, &static_cast<SinkClass*>(klass)->shm_only);
+  reinterpret_cast<SinkInstance*>(instance)->impl =
+      new LaneSink(sink, static_cast<SinkClass*>(klass)->variant->transport);
   gst_base_sink_set_sync(sink, FALSE);
   // async stays true. With async=false a bin that changes state again while it starts (decodebin does) forgets that it
   // was PLAYING, and the end of a short file is never posted: filesrc ! decodebin ! fakesink async=false hangs the same
@@ -85,19 +104,37 @@ GType base_type() {
   return type;
 }
 
-void class_init(gpointer klass, gpointer shm_only) {
-  static_cast<SinkClass*>(klass)->shm_only = GPOINTER_TO_INT(shm_only);
-  const bool shm = shm_only != nullptr;
-  gst_element_class_set_static_metadata(
-      GST_ELEMENT_CLASS(klass), shm ? "Shared-memory ring sink" : "Lane sink", "Sink/Network",
-      shm ? "Sends frames to other processes of this machine through a shared-memory ring, never by another way. "
-            "Otherwise as lanesink: each frame is written once and read by up to 32 shmringsrc or lanesrc; either side "
-            "may start first"
-          : "Sends frames to other processes through a lane, over the best transport that both sides have. Upstream "
-            "writes into shared memory where it takes the pool or allocator that it is offered; up to 32 lanesrc read "
-            "each frame where it lies. Either side may start first; caps, segment, tags and timestamps travel along. "
-            "When a consumer falls behind by more than burst, leaky decides",
-      kAuthor);
+constexpr Variant kSinks[] = {
+    {"lanesink", "GstLaneSink", Transport::kAuto, "Lane sink",
+     "Sends frames to other processes through a lane, over the best transport that both sides have. Upstream writes "
+     "into "
+     "shared memory where it takes the pool or allocator that it is offered; up to 32 lanesrc read each frame where it "
+     "lies. Either side may start first; caps, segment, tags and timestamps travel along. When a consumer falls behind "
+     "by more than burst, leaky decides"},
+    {"shmringsink", "GstShmRingSink", Transport::kShm, "Shared-memory ring sink",
+     "Sends frames to other processes of this machine through a shared-memory ring, never by another way. Otherwise as "
+     "lanesink: each frame is written once and read by up to 32 shmringsrc or lanesrc; either side may start first"},
+    {"udslanesink", "GstUdsLaneSink", Transport::kUds, "Unix domain socket lane sink",
+     "Sends frames to other processes of this machine over Unix domain sockets, never by another way: for consumers "
+     "that "
+     "may not map shared memory. Otherwise as lanesink: up to 32 udslanesrc or lanesrc; either side may start first"},
+    {"tcplanesink", "GstTcpLaneSink", Transport::kTcp, "TCP lane sink",
+     "Sends frames to other machines over TCP, never by another way. Serves loopback unless host says otherwise; then "
+     "it "
+     "needs psk-file (TLS 1.3) or insecure=true. Otherwise as lanesink: up to 32 tcplanesrc or lanesrc; either side "
+     "may "
+     "start first"},
+};
+
+void class_init(gpointer klass, gpointer data) {
+  const auto* const variant = static_cast<const Variant*>(data);
+  static_cast<SinkClass*>(klass)->variant = variant;
+  GObjectClass* const object_class = G_OBJECT_CLASS(klass);
+  object_class->set_property = Thunk<&LaneSink::set_property>::call;  // GObject inherits neither
+  object_class->get_property = Thunk<&LaneSink::get_property>::call;
+  install_properties(object_class, LaneSink::properties(variant->transport));
+  gst_element_class_set_static_metadata(GST_ELEMENT_CLASS(klass), variant->long_name, "Sink/Network",
+                                        variant->description, kAuthor);
 }
 
 void uri_init(gpointer iface, gpointer) {
@@ -105,31 +142,24 @@ void uri_init(gpointer iface, gpointer) {
   handler->get_type = [](GType) { return GST_URI_SINK; };
   handler->get_protocols = uri_protocols;
   handler->get_uri = [](GstURIHandler* element) { return uri_of(LaneSink::of(element).lane()); };
-  handler->set_uri = [](GstURIHandler* element, const gchar* uri, GError**) -> gboolean {
+  handler->set_uri = [](GstURIHandler* element, const gchar* uri, GError** error) -> gboolean {
+    if (!check_uri(GST_ELEMENT_CAST(element), uri, descriptor::Side::kProducer, error)) return FALSE;
     LaneSink::of(element).set_lane(uri);
+    g_object_notify(G_OBJECT(element), "lane");
     return TRUE;
   };
 }
 
-GType final_type(const char* name, bool shm_only) {
-  const GTypeInfo info = {
-      sizeof(SinkClass),    nullptr, nullptr, class_init, nullptr, GINT_TO_POINTER(shm_only ? 1 : 0),
-      sizeof(SinkInstance), 0,       nullptr, nullptr};
-  return g_type_register_static(base_type(), name, &info, static_cast<GTypeFlags>(0));
+GType final_type(const Variant& variant) {
+  const GTypeInfo info = {sizeof(SinkClass),    nullptr, nullptr, class_init, nullptr, &variant,
+                          sizeof(SinkInstance), 0,       nullptr, nullptr};
+  return g_type_register_static(base_type(), variant.type, &info, static_cast<GTypeFlags>(0));
 }
 
 }  // namespace
 
 LaneSink& LaneSink::of(void* object) { return *static_cast<SinkInstance*>(object)->impl; }
 
-bool register_sinks(GstPlugin* plugin) {
-  static const GType lane = final_type("GstLaneSink", false);
-  static const GType ring = final_type("GstShmRingSink", true);
-  // The look-up by URI takes the first handler whatever its rank, so there must be only one.
-  static const GInterfaceInfo uri = {uri_init, nullptr, nullptr};
-  g_type_add_interface_static(lane, GST_TYPE_URI_HANDLER, &uri);
-  return gst_element_register(plugin, "lanesink", GST_RANK_NONE, lane) &&
-         gst_element_register(plugin, "shmringsink", GST_RANK_NONE, ring);
-}
+bool register_sinks(GstPlugin* plugin) { return register_all(plugin, kSinks, final_type, uri_init); }
 
 }  // namespace framelane::gst

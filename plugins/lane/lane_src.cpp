@@ -13,10 +13,12 @@ namespace {
 
 GstBaseSrcClass* parent_class() { return GST_BASE_SRC_CLASS(g_type_class_peek(GST_TYPE_PUSH_SRC)); }
 
-PropertyTable<LaneSrc> make_properties() {
+PropertyTable<LaneSrc> make_properties(Transport transport) {
   using E = LaneSrc;
   PropertyTable<E> rows;
-  add_common(rows);
+  add_common(rows, transport);
+  if (transport == Transport::kTcp)
+    add_tcp_place(rows, 1, "Where the producer serves a lane that is given by its name");
   rows.push_back(choice_property<E>(
       {"mode", "Mode", "Which frames to take"}, mode_type(), [](auto& s) -> auto& { return s.api.mode; }));
   rows.push_back(switch_property<E>(
@@ -38,6 +40,13 @@ PropertyTable<LaneSrc> make_properties() {
   rows.push_back(state_property<E>(
       g_param_spec_boolean("connected", "Connected", "Whether a producer is connected now", FALSE, kReadable),
       [](E& source, GValue* value) { g_value_set_boolean(value, source.connected()); }));
+  rows.push_back(state_text_property<E>(
+      {"transport", "Transport", "How frames travel: shm, uds or tcp; null before the first connection"},
+      [](E& source) { return source.transport(); }));
+  rows.push_back(state_text_property<E>(
+      {"transport-reason", "Transport reason",
+       "Why they travel so: what else was tried and why it can't serve; null before the first connection"},
+      [](E& source) { return source.transport_reason(); }));
   return rows;
 }
 
@@ -50,24 +59,24 @@ GstPadProbeReturn on_pad_event(GstPad*, GstPadProbeInfo* info, gpointer element)
 
 }  // namespace
 
-LaneSrc::LaneSrc(GstBaseSrc* element, const gboolean* shm_only) : element_(element), shm_only_(shm_only) {
+LaneSrc::LaneSrc(GstBaseSrc* element, Transport transport) : element_(element), transport_(transport) {
   gst_base_src_set_format(element_, GST_FORMAT_TIME);
   gst_base_src_set_live(element_, settings_.is_live);
   gst_base_src_set_automatic_eos(element_, FALSE);  // a frame behind the segment's end is no end of the lane
   gst_pad_add_probe(GST_BASE_SRC_PAD(element_), GST_PAD_PROBE_TYPE_EVENT_DOWNSTREAM, on_pad_event, element_, nullptr);
 }
 
-const PropertyTable<LaneSrc>& LaneSrc::properties() {
-  static const PropertyTable<LaneSrc> rows = make_properties();
-  return rows;
+const PropertyTable<LaneSrc>& LaneSrc::properties(Transport transport) {
+  static const auto tables = tables_of_all<LaneSrc>(make_properties);
+  return tables[static_cast<std::size_t>(transport)];
 }
 
 void LaneSrc::set_property(guint id, const GValue* value, GParamSpec*) {
-  set_from(properties(), *this, settings_, id, value);
+  set_from(properties(transport_), *this, settings_, id, value);
 }
 
 void LaneSrc::get_property(guint id, GValue* value, GParamSpec*) {
-  get_from(properties(), *this, settings_, id, value);
+  get_from(properties(transport_), *this, settings_, id, value);
 }
 
 std::string LaneSrc::lane() const {
@@ -94,12 +103,15 @@ std::shared_ptr<SrcSession> LaneSrc::session() const {
 
 bool LaneSrc::open() {
   GST_OBJECT_LOCK(element_);
-  const Settings settings = settings_;
+  Settings settings = settings_;
   GST_OBJECT_UNLOCK(element_);
-  auto checked = check_lane(settings.api.lane, *shm_only_ != FALSE, "lanesrc");
-  auto opened = checked ? SrcSession::open(element_, settings) : tl::unexpected(checked.error());
+  const std::string asked = settings.api.lane;
+  auto lane = lane_at(asked, transport_, settings.tcp, descriptor::Side::kConsumer, "lanesrc");
+  settings.api.lane = lane.value_or("");
+  settings.api.transport = transport_;
+  auto opened = lane ? SrcSession::open(element_, settings) : tl::unexpected(lane.error());
   if (!opened) {
-    post_error(gst_element(), opened.error(), "lane " + settings.api.lane);
+    post_error(gst_element(), opened.error(), "lane " + asked);
     return false;
   }
   gst_base_src_set_live(element_, settings.is_live);
@@ -234,6 +246,11 @@ gboolean LaneSrc::query(GstQuery* query) {
 std::string LaneSrc::transport() const {
   const auto session = this->session();
   return session == nullptr ? "" : session->consumer().transport();
+}
+
+std::string LaneSrc::transport_reason() const {
+  const auto session = this->session();
+  return session == nullptr ? "" : session->consumer().transport_reason();
 }
 
 bool LaneSrc::connected() const {

@@ -11,8 +11,8 @@
 
 namespace framelane::gst {
 
-/// The receiving elements: lanesrc (any transport) and shmringsrc (shared memory only). lane_src_glue.cpp makes
-/// GObjects of it.
+/// The receiving elements: lanesrc (any transport), shmringsrc, udslanesrc and tcplanesrc (one transport each).
+/// lane_src_glue.cpp makes GObjects of it.
 ///
 /// Threads: properties from any; state changes from the application's; create() to decide_allocation() from the
 ///          streaming thread.
@@ -20,9 +20,10 @@ class LaneSrc {
  public:
   using Settings = SrcSettings;
 
-  LaneSrc(GstBaseSrc* element, const gboolean* shm_only);
+  LaneSrc(GstBaseSrc* element, Transport transport);
   static LaneSrc& of(void* object);
-  [[nodiscard]] static const PropertyTable<LaneSrc>& properties();
+  /// Of the element that has this transport.
+  [[nodiscard]] static const PropertyTable<LaneSrc>& properties(Transport transport);
   [[nodiscard]] GstElement* gst_element() const noexcept { return GST_ELEMENT_CAST(element_); }
 
   // GObject and GstElement
@@ -53,6 +54,7 @@ class LaneSrc {
 
   // what the properties show
   [[nodiscard]] std::string transport() const;
+  [[nodiscard]] std::string transport_reason() const;
   [[nodiscard]] GstStructure* stats() const;
   [[nodiscard]] bool connected() const;
 
@@ -62,7 +64,7 @@ class LaneSrc {
   [[nodiscard]] std::shared_ptr<SrcSession> session() const;
 
   GstBaseSrc* const element_;
-  const gboolean* const shm_only_;       // of the class
+  const Transport transport_;            // kAuto: any
   Settings settings_;                    // OBJECT_LOCK
   std::shared_ptr<SrcSession> session_;  // OBJECT_LOCK; made in READY to PAUSED
 };

@@ -30,6 +30,27 @@
  * gst-launch-1.0 shmringsrc lane=cam0 mode=latest ! videoconvert ! autovideosink
  * ]|
  */
+/**
+ * SECTION:element-udslanesrc
+ * @title: udslanesrc
+ * @short_description: lanesrc that uses Unix domain sockets and nothing else
+ *
+ * |[
+ * gst-launch-1.0 udslanesrc lane=cam0 ! videoconvert ! autovideosink
+ * gst-launch-1.0 udslanesrc lane=lane.uds:///run/cams/cam0 ! jpegdec ! videoconvert ! autovideosink
+ * ]|
+ */
+
+/**
+ * SECTION:element-tcplanesrc
+ * @title: tcplanesrc
+ * @short_description: lanesrc that uses TCP and nothing else
+ *
+ * |[
+ * gst-launch-1.0 tcplanesrc lane=cam0 port=7411 ! jpegdec ! videoconvert ! autovideosink
+ * gst-launch-1.0 tcplanesrc lane=cam0 host=192.0.2.7 psk-file=cam0.key ! jpegdec ! videoconvert ! autovideosink
+ * ]|
+ */
 namespace framelane::gst {
 namespace {
 
@@ -45,10 +66,7 @@ void finalize(GObject* object) {
 
 void base_class_init(gpointer klass, gpointer) {
   GObjectClass* const object_class = G_OBJECT_CLASS(klass);
-  object_class->set_property = Thunk<&LaneSrc::set_property>::call;
-  object_class->get_property = Thunk<&LaneSrc::get_property>::call;
   object_class->finalize = finalize;
-  install_properties(object_class, LaneSrc::properties());
 
   GstElementClass* const element_class = GST_ELEMENT_CLASS(klass);
   element_class->change_state = Thunk<&LaneSrc::change_state>::call;
@@ -68,7 +86,7 @@ void base_class_init(gpointer klass, gpointer) {
 
 void base_instance_init(GTypeInstance* instance, gpointer klass) {
   auto* const self = reinterpret_cast<SrcInstance*>(instance);
-  self->impl = new LaneSrc(GST_BASE_SRC(instance), &static_cast<SrcClass*>(klass)->shm_only);
+  self->impl = new LaneSrc(GST_BASE_SRC(instance), static_cast<SrcClass*>(klass)->variant->transport);
 }
 
 GType base_type() {
@@ -78,19 +96,34 @@ GType base_type() {
   return type;
 }
 
-void class_init(gpointer klass, gpointer shm_only) {
-  static_cast<SrcClass*>(klass)->shm_only = GPOINTER_TO_INT(shm_only);
-  const bool shm = shm_only != nullptr;
-  gst_element_class_set_static_metadata(
-      GST_ELEMENT_CLASS(klass), shm ? "Shared-memory ring source" : "Lane source", "Source/Network",
-      shm ? "Receives frames from another process of this machine through a shared-memory ring, never by another way. "
-            "Otherwise as lanesrc: read-only buffers, caps from the producer, and a producer that comes back is found"
-          : "Receives frames from another process through a lane, over the best transport that both sides have. "
-            "Buffers "
-            "are read-only and lie where the producer wrote them. Caps, segment, tags and timestamps are the "
-            "producer's, moved into this pipeline's time as timestamp-mode says. Either side may start first, and a "
-            "producer that comes back is found again",
-      kAuthor);
+constexpr Variant kSources[] = {
+    {"lanesrc", "GstLaneSrc", Transport::kAuto, "Lane source",
+     "Receives frames from another process through a lane, over the best transport that both sides have. Buffers are "
+     "read-only; over shared memory they lie where the producer wrote them. Caps, segment, tags and timestamps are the "
+     "producer's, moved into this pipeline's time as timestamp-mode says. Either side may start first, and a producer "
+     "that comes back is found again"},
+    {"shmringsrc", "GstShmRingSrc", Transport::kShm, "Shared-memory ring source",
+     "Receives frames from another process of this machine through a shared-memory ring, never by another way. "
+     "Otherwise as lanesrc: read-only buffers, caps from the producer, and a producer that comes back is found"},
+    {"udslanesrc", "GstUdsLaneSrc", Transport::kUds, "Unix domain socket lane source",
+     "Receives frames from another process of this machine over a Unix domain socket, never by another way: where "
+     "shared "
+     "memory may not be mapped. Otherwise as lanesrc: caps from the producer, and a producer that comes back is found"},
+    {"tcplanesrc", "GstTcpLaneSrc", Transport::kTcp, "TCP lane source",
+     "Receives frames from another machine over TCP, never by another way; with psk-file encrypted by TLS 1.3. "
+     "Otherwise "
+     "as lanesrc: caps from the producer, and a producer that comes back is found"},
+};
+
+void class_init(gpointer klass, gpointer data) {
+  const auto* const variant = static_cast<const Variant*>(data);
+  static_cast<SrcClass*>(klass)->variant = variant;
+  GObjectClass* const object_class = G_OBJECT_CLASS(klass);
+  object_class->set_property = Thunk<&LaneSrc::set_property>::call;  // GObject inherits neither
+  object_class->get_property = Thunk<&LaneSrc::get_property>::call;
+  install_properties(object_class, LaneSrc::properties(variant->transport));
+  gst_element_class_set_static_metadata(GST_ELEMENT_CLASS(klass), variant->long_name, "Source/Network",
+                                        variant->description, kAuthor);
 }
 
 void uri_init(gpointer iface, gpointer) {
@@ -98,30 +131,24 @@ void uri_init(gpointer iface, gpointer) {
   handler->get_type = [](GType) { return GST_URI_SRC; };
   handler->get_protocols = uri_protocols;
   handler->get_uri = [](GstURIHandler* element) { return uri_of(LaneSrc::of(element).lane()); };
-  handler->set_uri = [](GstURIHandler* element, const gchar* uri, GError**) -> gboolean {
+  handler->set_uri = [](GstURIHandler* element, const gchar* uri, GError** error) -> gboolean {
+    if (!check_uri(GST_ELEMENT_CAST(element), uri, descriptor::Side::kConsumer, error)) return FALSE;
     LaneSrc::of(element).set_lane(uri);
+    g_object_notify(G_OBJECT(element), "lane");
     return TRUE;
   };
 }
 
-GType final_type(const char* name, bool shm_only) {
-  const GTypeInfo info = {sizeof(SrcClass),    nullptr, nullptr, class_init, nullptr, GINT_TO_POINTER(shm_only ? 1 : 0),
+GType final_type(const Variant& variant) {
+  const GTypeInfo info = {sizeof(SrcClass),    nullptr, nullptr, class_init, nullptr, &variant,
                           sizeof(SrcInstance), 0,       nullptr, nullptr};
-  return g_type_register_static(base_type(), name, &info, static_cast<GTypeFlags>(0));
+  return g_type_register_static(base_type(), variant.type, &info, static_cast<GTypeFlags>(0));
 }
 
 }  // namespace
 
 LaneSrc& LaneSrc::of(void* object) { return *static_cast<SrcInstance*>(object)->impl; }
 
-bool register_sources(GstPlugin* plugin) {
-  static const GType lane = final_type("GstLaneSrc", false);
-  static const GType ring = final_type("GstShmRingSrc", true);
-  // The look-up by URI takes the first handler whatever its rank, so there must be only one.
-  static const GInterfaceInfo uri = {uri_init, nullptr, nullptr};
-  g_type_add_interface_static(lane, GST_TYPE_URI_HANDLER, &uri);
-  return gst_element_register(plugin, "lanesrc", GST_RANK_NONE, lane) &&
-         gst_element_register(plugin, "shmringsrc", GST_RANK_NONE, ring);
-}
+bool register_sources(GstPlugin* plugin) { return register_all(plugin, kSources, final_type, uri_init); }
 
 }  // namespace framelane::gst

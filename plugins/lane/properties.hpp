@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #pragma once
 
+#include <array>
 #include <chrono>
 #include <functional>
 #include <string>
@@ -128,13 +129,37 @@ Property<Element> state_property(GParamSpec* spec, Show show) {
   return {spec, {}, {}, std::move(show)};
 }
 
+/// A text that the running element knows; null while there is none.
+template <class Element, class Text>
+Property<Element> state_text_property(Words words, Text text) {
+  return state_property<Element>(g_param_spec_string(words.name, words.nick, words.blurb, nullptr, kReadable),
+                                 [text](Element& element, GValue* value) {
+                                   const std::string now = text(element);
+                                   g_value_set_string(value, now.empty() ? nullptr : now.c_str());
+                                 });
+}
+
+inline const char* lane_blurb(Transport transport) {
+  switch (transport) {
+    case Transport::kShm:
+      return "Name or descriptor of the lane, for example cam0 or lane.shm:///run/user/1000/framelane/cam0; required";
+    case Transport::kUds:
+      return "Name or descriptor of the lane, for example cam0 or lane.uds:///run/user/1000/framelane/cam0; required";
+    case Transport::kTcp:
+      return "Name of the lane, for example cam0, at host and port; or its descriptor, which says everything itself, "
+             "for example lane.tcp://192.0.2.7:7411/cam0; required";
+    case Transport::kAuto:
+      break;
+  }
+  return "Name or descriptor of the lane, or a list in order of preference, for example cam0 or "
+         "lane.tcp://192.0.2.7:7411/cam0; required";
+}
+
 /// What both directions have.
 template <class Element>
-void add_common(PropertyTable<Element>& rows) {
+void add_common(PropertyTable<Element>& rows, Transport transport) {
   rows.push_back(text_property<Element>(
-      {"lane", "Lane",
-       "Name or descriptor of the lane, for example cam0 or lane.shm:///run/user/1000/framelane/cam0; required"},
-      [](auto& s) -> auto& { return s.api.lane; }));
+      {"lane", "Lane", lane_blurb(transport)}, [](auto& s) -> auto& { return s.api.lane; }));
   rows.push_back(count_property<Element>(
       {"max-held", "Most held frames",
        "Frames that a consumer may hold at once (frames); beyond it, it gets copies. The sink's value caps the "
@@ -153,17 +178,34 @@ void add_common(PropertyTable<Element>& rows) {
       {"forward-qos", "Forward QoS",
        "Let QoS events cross to the producer's upstream: set it on both sides. Only while the lane has one consumer"},
       [](auto& s) -> auto& { return s.forward_qos; }));
-  rows.push_back(state_property<Element>(
-      g_param_spec_string("transport", "Transport", "How frames travel: shm; null while not connected", nullptr,
-                          kReadable),
-      [](Element& element, GValue* value) {
-        const std::string transport = element.transport();
-        g_value_set_string(value, transport.empty() ? nullptr : transport.c_str());
-      }));
+  if (transport == Transport::kAuto || transport == Transport::kTcp) {
+    rows.push_back(text_property<Element>(
+        {"psk-file", "Key file",
+         "TCP is encrypted by TLS 1.3 with the key in this file, which the other side needs too; null: plain TCP"},
+        [](auto& s) -> auto& { return s.api.psk_file; }));
+  }
   rows.push_back(state_property<Element>(
       g_param_spec_boxed("stats", "Statistics", "Counters since the element started; times in ns", GST_TYPE_STRUCTURE,
                          kReadable),
       [](Element& element, GValue* value) { g_value_take_boxed(value, element.stats()); }));
+}
+
+/// Properties `host` and `port`. `lowest`: of the ports.
+template <class Element>
+void add_tcp_place(PropertyTable<Element>& rows, guint lowest, const char* blurb) {
+  rows.push_back(text_property<Element>(
+      {"host", "Host", blurb}, [](auto& s) -> auto& { return s.tcp.host; }));
+  const char* const port_blurb = lowest == 0 ? "Port to serve a lane at that is given by its name (0 = any that is "
+                                               "free: the property descriptor says which)"
+                                             : "Port where the producer serves a lane that is given by its name";
+  rows.push_back(count_property<Element>(
+      {"port", "Port", port_blurb}, lowest, 65535, [](auto& s) -> auto& { return s.tcp.port; }));
+}
+
+/// A table for each transport, in the order of the enumeration: each element's class needs descriptions of its own.
+template <class Element>
+[[nodiscard]] std::array<PropertyTable<Element>, 4> tables_of_all(PropertyTable<Element> (*make)(Transport)) {
+  return {make(Transport::kAuto), make(Transport::kShm), make(Transport::kUds), make(Transport::kTcp)};
 }
 
 template <class Element>

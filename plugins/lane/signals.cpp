@@ -46,7 +46,8 @@ void announce_consumers(GstElement* element, const std::shared_ptr<SinkSession>&
         if (sink == nullptr) return;
         const StructurePtr structure = structure_of(info);
         if (joined) {
-          GST_INFO_OBJECT(sink.get(), "consumer %u joined: %s, pid %d", info.id, info.name.c_str(), info.pid);
+          GST_INFO_OBJECT(sink.get(), "consumer %u joined over %s: %s, pid %d", info.id,
+                          std::string(to_string(info.transport)).c_str(), info.name.c_str(), info.pid);
           g_signal_emit(sink.get(), added_signal, 0, info.id, structure.get());
         } else {
           const std::string why(reason);

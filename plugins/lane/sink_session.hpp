@@ -18,6 +18,7 @@
 #include "lane/gst_ptr.hpp"
 #include "lane/media.hpp"
 #include "lane/metas.hpp"
+#include "lane/opening.hpp"
 #include "lane/requests.hpp"
 #include "lane/slots.hpp"
 
@@ -26,6 +27,7 @@ namespace framelane::gst {
 /// What a sink was asked for.
 struct SinkSettings {
   ProducerSettings api;
+  TcpPlace tcp;
   LeakyChoice leaky = LeakyChoice::kAuto;
   gint wait_for_consumers = -1;  ///< -1: one, unless upstream is live
   bool forward_qos = false;      ///< hand on what the only consumer says of its quality

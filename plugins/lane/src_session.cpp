@@ -105,7 +105,7 @@ Outcome SrcSession::on_event(const format::Event& event) {
 void SrcSession::on_connection(bool connected) {
   g_object_notify(G_OBJECT(element_), "connected");
   if (!connected) return;
-  g_object_notify(G_OBJECT(element_), "transport");
+  for (const char* const name : {"transport", "transport-reason"}) g_object_notify(G_OBJECT(element_), name);
   if (connections_++ != 0) {
     // Another producer: nothing of the last one's holds.
     lost_ = needs_key_unit_ = true;
@@ -117,10 +117,16 @@ void SrcSession::on_connection(bool connected) {
     timeline_.restart();
   }
   const std::string transport = consumer_.transport();
-  GST_INFO_OBJECT(element_, "connected to %s over %s", consumer_.descriptor().c_str(), transport.c_str());
-  GstStructure* const details =
-      gst_structure_new("framelane-connected", "lane", G_TYPE_STRING, consumer_.descriptor().c_str(), "transport",
-                        G_TYPE_STRING, transport.c_str(), "connections", G_TYPE_UINT64, connections_, nullptr);
+  const std::string reason = consumer_.transport_reason();
+  const char* const lane = consumer_.descriptor().c_str();
+  GST_INFO_OBJECT(element_, "connected to %s over %s: %s", lane, transport.c_str(), reason.c_str());
+  post(gst_structure_new("framelane-transport", "lane", G_TYPE_STRING, lane, "transport", G_TYPE_STRING,
+                         transport.c_str(), "reason", G_TYPE_STRING, reason.c_str(), nullptr));
+  post(gst_structure_new("framelane-connected", "lane", G_TYPE_STRING, lane, "transport", G_TYPE_STRING,
+                         transport.c_str(), "connections", G_TYPE_UINT64, connections_, nullptr));
+}
+
+void SrcSession::post(GstStructure* details) const {
   gst_element_post_message(GST_ELEMENT_CAST(element_), gst_message_new_element(GST_OBJECT_CAST(element_), details));
 }
 

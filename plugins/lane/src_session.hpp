@@ -17,6 +17,7 @@
 #include "lane/gst_ptr.hpp"
 #include "lane/media.hpp"
 #include "lane/metas.hpp"
+#include "lane/opening.hpp"
 #include "lane/timeline.hpp"
 
 namespace framelane::gst {
@@ -24,6 +25,7 @@ namespace framelane::gst {
 /// What a source was asked for.
 struct SrcSettings {
   ConsumerSettings api;
+  TcpPlace tcp;
   bool is_live = true;
   TimestampMode timestamps = TimestampMode::kAuto;
   bool forward_qos = false;  ///< tell the producer of downstream's quality
@@ -86,6 +88,7 @@ class SrcSession {
   [[nodiscard]] Outcome on_state(const format::Event& event);
   [[nodiscard]] Outcome on_gap(const format::Event& event);
   void on_connection(bool connected);
+  void post(GstStructure* details) const;
   void begin_flush();  // under flush_mutex_
   [[nodiscard]] Outcome on_flush_stop();
   void say_segment_again();

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT
 #include "lane/stats.hpp"
 
+#include <string>
+
 namespace framelane::gst {
 namespace {
 
@@ -15,10 +17,11 @@ void add_latency(GstStructure* structure, const measure::LatencySummary& latency
 StructurePtr structure_of(const ConsumerInfo& info) {
   StructurePtr structure(gst_structure_new(
       "consumer", "id", G_TYPE_UINT, info.id, "pid", G_TYPE_INT, info.pid, "uid", G_TYPE_UINT, info.uid, "name",
-      G_TYPE_STRING, info.name.c_str(), "gating", G_TYPE_BOOLEAN, gboolean{info.gating}, "demoted", G_TYPE_BOOLEAN,
-      gboolean{info.demoted}, "latest", G_TYPE_BOOLEAN, gboolean{info.latest}, "lag", G_TYPE_UINT64, info.lag, "held",
-      G_TYPE_UINT, info.held, "taken", G_TYPE_UINT64, info.taken, "skipped", G_TYPE_UINT64, info.skipped, "copied",
-      G_TYPE_UINT64, info.copied, nullptr));
+      G_TYPE_STRING, info.name.c_str(), "transport", G_TYPE_STRING, std::string(to_string(info.transport)).c_str(),
+      "address", G_TYPE_STRING, info.address.c_str(), "gating", G_TYPE_BOOLEAN, gboolean{info.gating}, "demoted",
+      G_TYPE_BOOLEAN, gboolean{info.demoted}, "latest", G_TYPE_BOOLEAN, gboolean{info.latest}, "lag", G_TYPE_UINT64,
+      info.lag, "held", G_TYPE_UINT, info.held, "taken", G_TYPE_UINT64, info.taken, "skipped", G_TYPE_UINT64,
+      info.skipped, "copied", G_TYPE_UINT64, info.copied, nullptr));
   add_latency(structure.get(), info.latency);
   return structure;
 }
@@ -45,7 +48,9 @@ void add_consumer_stats(GstStructure* structure, const ConsumerStats& stats) {
                     G_TYPE_UINT64, stats.copied, "sleeps", G_TYPE_UINT64, stats.sleeps, "spins", G_TYPE_UINT64,
                     stats.spins, "connections", G_TYPE_UINT64, stats.connections, "held", G_TYPE_UINT, stats.held,
                     "connected", G_TYPE_BOOLEAN, gboolean{stats.connected}, "gating", G_TYPE_BOOLEAN,
-                    gboolean{stats.gating}, "demoted", G_TYPE_BOOLEAN, gboolean{stats.demoted}, nullptr);
+                    gboolean{stats.gating}, "demoted", G_TYPE_BOOLEAN, gboolean{stats.demoted}, "transport",
+                    G_TYPE_STRING, stats.transport.c_str(), "transport-reason", G_TYPE_STRING,
+                    stats.transport_reason.c_str(), nullptr);
   add_latency(structure, stats.latency);
 }
 

@@ -2,9 +2,12 @@
 """An application at each end of a lane: `send` pushes numbered frames through an appsrc, `receive` pulls them from an
 appsink and prints PTS, duration and the first bytes of each."""
 
+import os
 import sys
 
 import gi
+
+from lane_test import over
 
 gi.require_version("Gst", "1.0")
 gi.require_version("GstApp", "1.0")
@@ -14,12 +17,16 @@ COUNT = 25
 CAPS = "video/x-raw,format=GRAY8,width=16,height=8,framerate=25/1"
 
 
+def launch(text):
+    return Gst.parse_launch(over(text, os.environ["FRAMELANE_DIR"]))
+
+
 def frame(number):
     return bytes([number]) * (16 * 8)
 
 
 def send():
-    pipeline = Gst.parse_launch(f"appsrc name=app format=time caps={CAPS} ! lanesink lane=x")
+    pipeline = launch(f"appsrc name=app format=time caps={CAPS} ! lanesink lane=x")
     app = pipeline.get_by_name("app")
     pipeline.set_state(Gst.State.PLAYING)
     for number in range(COUNT):
@@ -34,7 +41,7 @@ def send():
 
 
 def receive():
-    pipeline = Gst.parse_launch("lanesrc lane=x ! appsink name=app sync=false")
+    pipeline = launch("lanesrc lane=x ! appsink name=app sync=false")
     app = pipeline.get_by_name("app")
     pipeline.set_state(Gst.State.PLAYING)
     while sample := app.pull_sample():

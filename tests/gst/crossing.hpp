@@ -111,7 +111,7 @@ using EventPtr = std::unique_ptr<GstEvent, UnrefEvent>;
 class Sender {
  public:
   explicit Sender(const std::string& options = "", const char* caps = kGray) {
-    harness_ = gst_harness_new_parse(("lanesink name=sink lane=x wait-for-consumers=0 " + options).c_str());
+    harness_ = gst_harness_new_parse(over("lanesink name=sink lane=x wait-for-consumers=0 " + options).c_str());
     if (caps != nullptr) gst_harness_set_src_caps_str(harness_, caps);
   }
   ~Sender() { gst_harness_teardown(harness_); }

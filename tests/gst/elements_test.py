@@ -7,6 +7,7 @@ import os
 import re
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 import tempfile
@@ -17,7 +18,8 @@ from lane_test import LIMIT, LaneTest
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 PAGES = os.path.join(ROOT, "plugins", "lane", "README.md")
-ELEMENTS = ("lanesink", "lanesrc", "shmringsink", "shmringsrc")
+SINKS = ("lanesink", "shmringsink", "udslanesink", "tcplanesink")
+ELEMENTS = SINKS + ("lanesrc", "shmringsrc", "udslanesrc", "tcplanesrc")
 FILM = next(iter(sorted(glob.glob("/usr/share/help/*/gnome-help/figures/display-dual-monitors.webm"))), None)
 
 # Of the base classes, so not ours to explain.
@@ -33,6 +35,11 @@ SINK = {"burst": "8", "burst-time": "0", "leaky": "auto", "full-timeout": "10000
         "linger": "2000000000", "sync": "false", "enable-last-sample": "false", "processing-deadline": "0"}
 SOURCE = {"mode": "every", "gating": "true", "reconnect": "true", "connect-timeout": "10000000000", "is-live": "true",
           "timestamp-mode": "auto"}
+# Of the elements that have them.
+SOCKETS = {"handshake-timeout": "2000000000", "insecure": "false", "psk-file": "null", "host": "127.0.0.1"}
+HAVE = {"lanesink": {"handshake-timeout", "insecure", "psk-file"}, "lanesrc": {"psk-file"},
+        "shmringsink": set(), "shmringsrc": set(), "udslanesink": {"handshake-timeout"}, "udslanesrc": set(),
+        "tcplanesink": set(SOCKETS), "tcplanesrc": {"psk-file", "host"}}
 
 
 def read(path):
@@ -93,9 +100,12 @@ class Pages(unittest.TestCase):
         for element, inspected in self.inspected.items():
             for name, default in {**BOTH, **(SINK if "sink" in element else SOURCE)}.items():
                 self.assertEqual(inspected.defaults.get(name), default, f"{element} {name}")
+            for name, default in SOCKETS.items():
+                self.assertEqual(name in inspected.own, name in HAVE[element], f"{element} {name}")
+                self.assertEqual(inspected.defaults.get(name, default), default, f"{element} {name}")
 
     def test_descriptions_and_blurbs_teach(self):
-        units = r"\(ns|\(frames|\(bytes|\(slots|[Cc]onsumers|CPU"
+        units = r"\(ns|\(frames|\(bytes|\(slots|[Cc]onsumers|CPU|Port"
         for element, inspected in self.inspected.items():
             self.assertGreater(len(inspected.description), 120, element)
             for name in inspected.own:
@@ -113,8 +123,8 @@ class Pages(unittest.TestCase):
 
     def test_signals_are_those_of_the_page(self):
         rows = {re.match(r"`([a-z-]+) \(", row[0])[1] for row in table("lanesink", "signal")}
-        self.assertEqual(rows, self.inspected["lanesink"].signals)
-        self.assertEqual(rows, self.inspected["shmringsink"].signals)
+        for sink in SINKS:
+            self.assertEqual(rows, self.inspected[sink].signals, sink)
 
     def test_stats_fields_are_those_of_the_page(self):
         script = ("import sys, gi; gi.require_version('Gst', '1.0'); from gi.repository import Gst; Gst.init(None); "
@@ -142,15 +152,21 @@ def launch_blocks(path):
 class Line:
     """A launch line that runs."""
 
-    def __init__(self, test, text):
+    def __init__(self, test, text, port):
         self.text = text
         self.receives = re.search(r"lanesrc|shmringsrc|uri=lane", text) is not None
         self.ends = "num-buffers" in text
         text = re.sub(r"auto(video|audio)sink", "fakesink sync=true", text)  # a test has no screen
+        text = text.replace("7411", port)  # other tests run at the same time
         self.process = test.start(*text.replace("location=film.webm", f"location={FILM}").split())
 
     def connected(self):
         return any("connected to" in line for line in list(self.process.err))
+
+
+def free_port():
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        return str(server.getsockname()[1])
 
 
 class LaunchLines(LaneTest):
@@ -159,7 +175,8 @@ class LaunchLines(LaneTest):
         here = os.getcwd()
         os.chdir(self.directory)
         self.addCleanup(os.chdir, here)
-        lines = [Line(self, text) for text in texts]
+        port = free_port()
+        lines = [Line(self, text, port) for text in texts]
         for line in lines:
             if line.receives:
                 self.until("connected: " + line.text, lambda each=line: each.connected() or not each.process.running())

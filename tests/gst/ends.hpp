@@ -19,8 +19,7 @@ inline constexpr const char* kGray = "video/x-raw,format=GRAY8,width=64,height=4
 inline constexpr gsize kGraySize = 64 * 48;
 
 inline Consumer consumer_of(const char* lane, bool gating = true) {
-  ConsumerSettings settings;
-  settings.lane = lane;
+  auto settings = settings_of<ConsumerSettings>(lane);
   settings.gating = gating;
   auto consumer = Consumer::open(settings);
   EXPECT_TRUE(consumer) << consumer.error().text;
@@ -38,7 +37,7 @@ inline GstElement* end_of(GstHarness* harness) {
 class Sink {
  public:
   explicit Sink(const std::string& properties = "", const std::string& caps = kGray) : caps_(caps) {
-    harness_ = gst_harness_new_parse(("lanesink name=end lane=x wait-for-consumers=0 " + properties).c_str());
+    harness_ = gst_harness_new_parse(over("lanesink name=end lane=x wait-for-consumers=0 " + properties).c_str());
     gst_harness_set_src_caps_str(harness_, caps.c_str());
   }
   ~Sink() { gst_harness_teardown(harness_); }
@@ -114,7 +113,7 @@ class Crossing {
   explicit Crossing(const std::string& caps, const std::vector<GType>& listed = {}, const std::string& sink = "",
                     const std::string& source = "")
       : sink_(sink, caps) {
-    receiver_ = gst_harness_new_parse(("lanesrc name=end lane=x " + source).c_str());
+    receiver_ = gst_harness_new_parse(over("lanesrc name=end lane=x " + source).c_str());
     for (const GType api : listed) gst_harness_add_propose_allocation_meta(receiver_, api, nullptr);
     gst_harness_play(receiver_);
     EXPECT_TRUE(comes([&] { return sink_.consumers() == 1; }));

@@ -314,15 +314,12 @@ TEST_F(GroupIds, AreSharedByLanesOfOneProducersGroupAndByNoOthers) {
   Arrivals b(receiving.element("b"), "sink");
   Arrivals c(receiving.element("c"), "sink");
   receiving.play();
-  GstElement* const senders[] = {gst_element_factory_make("lanesink", nullptr),
-                                 gst_element_factory_make("lanesink", nullptr),
-                                 gst_element_factory_make("lanesink", nullptr)};
   const char* const lanes[] = {"a", "b", "c"};
   const guint groups[] = {gst_util_group_id_next(), 0, gst_util_group_id_next()};
   std::vector<GstHarness*> harnesses;
   for (int i = 0; i < 3; ++i) {
-    g_object_set(senders[i], "lane", lanes[i], "wait-for-consumers", 0, nullptr);
-    harnesses.push_back(gst_harness_new_with_element(senders[i], "sink", nullptr));
+    const std::string sender = "lanesink wait-for-consumers=0 lane=" + std::string(lanes[i]);
+    harnesses.push_back(gst_harness_new_parse(over(sender).c_str()));
     GstEvent* const start = gst_event_new_stream_start(lanes[i]);
     gst_event_set_group_id(start, i == 1 ? groups[0] : groups[i]);
     gst_harness_push_event(harnesses.back(), start);
@@ -330,10 +327,7 @@ TEST_F(GroupIds, AreSharedByLanesOfOneProducersGroupAndByNoOthers) {
   for (GstHarness* harness : harnesses) gst_harness_push_event(harness, gst_event_new_eos());
   EXPECT_EQ(group_of(a), group_of(b));
   EXPECT_NE(group_of(a), group_of(c));
-  for (int i = 0; i < 3; ++i) {
-    gst_harness_teardown(harnesses[static_cast<std::size_t>(i)]);
-    gst_object_unref(senders[i]);
-  }
+  for (GstHarness* harness : harnesses) gst_harness_teardown(harness);
 }
 
 }  // namespace

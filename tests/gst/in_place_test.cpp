@@ -86,7 +86,7 @@ TEST_F(InPlace, SlotsOfAnOlderSizeAreSentWhereTheyLie) {
 
 TEST_F(InPlace, OfAnotherLaneAreForeign) {
   Sink sink;
-  GstHarness* const other = gst_harness_new_parse("lanesink lane=y wait-for-consumers=0");
+  GstHarness* const other = gst_harness_new_parse(over("lanesink lane=y wait-for-consumers=0").c_str());
   gst_harness_set_src_caps_str(other, kGray);
   GstBufferPool* const pool = sink.pool();
   EXPECT_EQ(gst_harness_push(other, acquire(pool)), GST_FLOW_OK);

@@ -2,16 +2,67 @@
 """What the element tests share: processes with time limits, and directories of their own."""
 
 import os
+import re
 import shutil
 import signal
+import socket
 import subprocess
 import tempfile
 import threading
 import time
 import unittest
+import zlib
 
 DUMP = os.environ["FRAMELANE_DUMP"]
 LIMIT = 60.0  # seconds; a hang, not a slow machine
+
+# The same tests over each transport: "shm", "uds" or "tcp"; without it lanesink and lanesrc choose.
+TRANSPORT = os.environ.get("FRAMELANE_TEST_TRANSPORT", "")
+OVER_A_STREAM = TRANSPORT in ("uds", "tcp")
+
+
+def address_of(lane, directory):
+    """The descriptor of a lane over the tested transport. With TCP an address of loopback that depends on the lane
+    directory, so that no other test has it."""
+    if TRANSPORT != "tcp":
+        return lane
+    host = ".".join(str(1 + byte % 254) for byte in zlib.crc32(directory.encode()).to_bytes(4, "big")[:3])
+    return f"lane.tcp://127.{host}:{20000 + zlib.crc32(lane.encode()) % 10000}/{lane}"
+
+
+def place_of(lane, directory):
+    """Where consumers connect: the path of a socket; with TCP host and port."""
+    if TRANSPORT != "tcp":
+        return os.path.join(directory, lane + (".stream" if TRANSPORT == "uds" else ""))
+    host, port = re.search(r"//([0-9.]+):([0-9]+)/", address_of(lane, directory)).groups()
+    return host, int(port)
+
+
+def raw_peer(lane, directory):
+    """A connection to a lane's producer that has said nothing yet."""
+    family = socket.AF_INET if TRANSPORT == "tcp" else socket.AF_UNIX
+    peer = socket.socket(family, socket.SOCK_STREAM if OVER_A_STREAM else socket.SOCK_SEQPACKET)
+    peer.connect(place_of(lane, directory))
+    return peer
+
+
+def is_served(lane, directory):
+    """Whether somebody listens for the lane's consumers."""
+    if TRANSPORT != "tcp":
+        return os.path.exists(place_of(lane, directory))
+    host, port = place_of(lane, directory)
+    local = bytes(int(byte) for byte in reversed(host.split("."))).hex().upper() + f":{port:04X}"
+    with open("/proc/net/tcp", encoding="ascii") as sockets:
+        return any(row.split()[1] == local and row.split()[3] == "0A" for row in sockets)  # LISTEN
+
+
+def over(pipeline, directory):
+    """A pipeline's text with the elements of the tested transport, and with addresses of the lanes."""
+    if not TRANSPORT:
+        return pipeline
+    prefix = "shmring" if TRANSPORT == "shm" else TRANSPORT + "lane"
+    pipeline = re.sub(r"\blane(sink|src)\b", prefix + r"\1", pipeline)
+    return re.sub(r"\blane=([a-z]+)\b(?![.:/-])", lambda found: "lane=" + address_of(found[1], directory), pipeline)
 
 
 class Process:
@@ -64,7 +115,8 @@ class LaneTest(unittest.TestCase):
     def setUp(self):
         self.directory = tempfile.mkdtemp(prefix="framelane-test-")
         self.addCleanup(shutil.rmtree, self.directory)
-        self.env = dict(os.environ, FRAMELANE_DIR=os.path.join(self.directory, "lanes"))
+        self.lanes = os.path.join(self.directory, "lanes")
+        self.env = dict(os.environ, FRAMELANE_DIR=self.lanes)
 
     def start(self, *command):
         process = Process(command, self.env)
@@ -73,11 +125,11 @@ class LaneTest(unittest.TestCase):
 
     def launch(self, pipeline, *options):
         """A gst-launch-1.0 process."""
-        return self.start("gst-launch-1.0", *options, *pipeline.split())
+        return self.start("gst-launch-1.0", *options, *over(pipeline, self.lanes).split())
 
     def dump(self, pipeline, *options):
         """A process that prints what reaches the element `out`."""
-        return self.start(DUMP, *options, pipeline)
+        return self.start(DUMP, *options, over(pipeline, self.lanes))
 
     def finish(self, process, status=0):
         self.assertEqual(process.wait(), status, "\n".join(process.err[-20:] + process.out[-5:]))
@@ -90,6 +142,9 @@ class LaneTest(unittest.TestCase):
             if time.monotonic() > end:
                 self.fail("never came: " + what)
             time.sleep(0.01)
+
+    def until_served(self, lane="x"):
+        self.until("lane " + lane, lambda: is_served(lane, self.lanes))
 
     def until_prints(self, process, text, times=1):
         def printed():

@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: MIT
 """Who comes first, who goes away, and how a process ends."""
 
-import os
 import signal
 import time
 import unittest
@@ -26,7 +25,7 @@ class Lifecycle(LaneTest):
 
     def test_producer_first(self):
         sending = self.launch(f"{LIVE} ! lanesink lane=x")
-        self.until("lane", lambda: os.path.exists(os.path.join(self.env["FRAMELANE_DIR"], "x")))
+        self.until_served()
         receiving = self.receiver()
         self.until_prints(receiving, "buffer", 20)
         self.assertTrue(sending.running())

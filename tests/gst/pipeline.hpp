@@ -14,6 +14,8 @@
 #include <gtest/gtest.h>
 #include <stdlib.h>
 
+#include "over.hpp"
+
 namespace framelane::gst::test {
 
 constexpr auto kHang = std::chrono::seconds(60);  // a hang, not a slow machine
@@ -47,7 +49,7 @@ class Pipeline {
  public:
   explicit Pipeline(const std::string& text) {
     GError* error = nullptr;
-    pipeline_ = gst_parse_launch(text.c_str(), &error);
+    pipeline_ = gst_parse_launch(over(text).c_str(), &error);
     EXPECT_EQ(error, nullptr) << error->message;
     if (!GST_IS_PIPELINE(pipeline_)) {
       GstElement* const bin = gst_pipeline_new(nullptr);

@@ -16,7 +16,7 @@ import subprocess
 import tempfile
 import unittest
 
-from lane_test import LIMIT, LaneTest, Process, buffers, crossing
+from lane_test import LIMIT, LaneTest, Process, buffers, crossing, over
 
 DUMP = os.environ["FRAMELANE_DUMP"]
 FILM = next(iter(sorted(glob.glob("/usr/share/help/*/gnome-help/figures/display-dual-monitors.webm"))), None)
@@ -156,7 +156,8 @@ class Row:
 
     def run(self):
         directory = tempfile.mkdtemp(prefix="framelane-test-")
-        env = dict(os.environ, FRAMELANE_DIR=os.path.join(directory, "lanes"))
+        self.lanes = os.path.join(directory, "lanes")
+        env = dict(os.environ, FRAMELANE_DIR=self.lanes)
         processes = []
 
         def start(*command):
@@ -177,8 +178,8 @@ class Row:
         self.status, self.messages = (status,), direct.err[-5:]
         if self.missing or status != 0:
             return
-        receiving = start(DUMP, joined(RECEIVER, self.after, "fakesink name=out"))
-        sending = start("gst-launch-1.0", *joined(self.before, "lanesink lane=x").split())
+        receiving = start(DUMP, over(joined(RECEIVER, self.after, "fakesink name=out"), self.lanes))
+        sending = start("gst-launch-1.0", *over(joined(self.before, "lanesink lane=x"), self.lanes).split())
         self.status = (status, sending.wait(), receiving.wait())
         self.messages = direct.err[-5:] + sending.err[-5:] + receiving.err[-5:]
         self.direct, self.received = direct.out, receiving.out

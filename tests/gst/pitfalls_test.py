@@ -8,11 +8,10 @@ stopped consumer: lifecycle_test.py. Hostile peers (slots never sent, memory too
 
 import os
 import signal
-import socket
 import time
 import unittest
 
-from lane_test import LaneTest, buffers
+from lane_test import LaneTest, buffers, raw_peer
 
 LIVE = "videotestsrc is-live=true ! video/x-raw,format=GRAY8,width=64,height=48,framerate=100/1"
 LARGE = "videotestsrc is-live=true ! video/x-raw,format=GRAY8,width=640,height=480,framerate=200/1"  # 60 MB a second
@@ -35,9 +34,6 @@ def memory_kib(process):
 
 
 class Pitfalls(LaneTest):
-    def socket_path(self):
-        return os.path.join(self.env["FRAMELANE_DIR"], "x")
-
     def receiver(self, options="", out="fakesink name=out"):
         return self.dump(f"lanesrc lane=x {options} ! {out}")
 
@@ -96,8 +92,7 @@ class Pitfalls(LaneTest):
         sending = self.launch(f"{LIVE} ! lanesink lane=x")
         self.until_prints(self.receiver(), "buffer", 3)  # the file is there before anybody listens
         for message in b"", b"\0", b"\x7f" * 7, os.urandom(64), os.urandom(4096):
-            with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as peer:
-                peer.connect(self.socket_path())
+            with raw_peer("x", self.lanes) as peer:
                 if message:
                     peer.send(message)
         self.assert_idle(sending)

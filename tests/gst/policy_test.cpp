@@ -24,6 +24,7 @@ void push(const Sink& sink, guint first, guint count) {
 }
 
 TEST_F(Policy, BurstTimeBecomesFramesByTheRateOfTheCaps) {
+  if (over_a_stream()) GTEST_SKIP() << "a socket takes more than the burst";
   Sink sink("burst=2 burst-time=200000000 leaky=upstream");  // at 100 frames a second
   Consumer consumer = consumer_of("x");
   ASSERT_TRUE(consumer.connect(kHang));  // and takes nothing
@@ -34,7 +35,7 @@ TEST_F(Policy, BurstTimeBecomesFramesByTheRateOfTheCaps) {
 TEST_F(Policy, HistoryIsWhatALateSourceStillGets) {
   Sink sink("history=5");
   push(sink, 0, 20);
-  GstHarness* const receiver = gst_harness_new_parse("lanesrc lane=x");
+  GstHarness* const receiver = gst_harness_new_parse(over("lanesrc lane=x").c_str());
   gst_harness_play(receiver);
   for (guint number = 15; number < 20; ++number) {
     GstBuffer* const came = gst_harness_pull(receiver);

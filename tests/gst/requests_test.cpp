@@ -67,8 +67,7 @@ TEST_F(Upstream, CustomBothGoesBack) {
 // GStreamer's parser would look at each open bracket in every way that it knows, for hours.
 TEST_F(Upstream, BracketsWithoutAnEndAreNoEvent) {
   open();
-  ConsumerSettings settings;
-  settings.lane = "x";
+  auto settings = settings_of<ConsumerSettings>("x");
   auto hostile = Consumer::open(settings);
   ASSERT_TRUE(hostile && hostile->connect(std::chrono::seconds(20)));
   format::Request request;

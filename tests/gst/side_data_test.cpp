@@ -40,8 +40,7 @@ class SideDataTest : public LaneTest {
  protected:
   void SetUp() override {
     LaneTest::SetUp();
-    ProducerSettings settings;
-    settings.lane = "x";
+    auto settings = settings_of<ProducerSettings>("x");
     auto producer = Producer::open(settings);
     ASSERT_TRUE(producer) << producer.error().text;
     producer_.emplace(std::move(*producer));

@@ -42,20 +42,6 @@ TEST_F(LaneSinkTest, HasTheDefaultsOfTheDesign) {
   gst_object_unref(sink);
 }
 
-TEST_F(LaneSinkTest, OnlyTheLaneElementsTakeUris) {
-  GError* error = nullptr;
-  GstElement* const sink = gst_element_make_from_uri(GST_URI_SINK, "lane:cam0", nullptr, &error);
-  ASSERT_NE(sink, nullptr) << error->message;
-  EXPECT_STREQ(GST_OBJECT_NAME(gst_element_get_factory(sink)), "lanesink");
-  char* uri = gst_uri_handler_get_uri(GST_URI_HANDLER(sink));
-  EXPECT_STREQ(uri, "lane:cam0");
-  g_free(uri);
-  gst_object_unref(sink);
-  GstElement* const ring = gst_element_factory_make("shmringsink", nullptr);
-  EXPECT_FALSE(GST_IS_URI_HANDLER(ring));
-  gst_object_unref(ring);
-}
-
 // --- consumers
 
 TEST_F(LaneSinkTest, TellsOfItsConsumers) {
@@ -114,25 +100,27 @@ TEST_F(LaneSinkTest, DropsOfAFullLaneAreCountedAndMarked) {
 }
 
 TEST_F(LaneSinkTest, WarnsOnceWhenItDropsAlthoughItShouldWait) {
-  Pipeline pipeline(std::string("videotestsrc num-buffers=20 ! ") + kGray +
+  Pipeline pipeline(filling(std::string("videotestsrc num-buffers=60 ! ") + kGray) +
                     " ! lanesink name=sink lane=x burst=4 full-timeout=1000000");
   pipeline.set(GST_STATE_PAUSED);
   Consumer consumer = consumer_of("x");
   ASSERT_TRUE(consumer.connect(kHang));  // and never takes
   ASSERT_TRUE(pipeline.play().ends());
-  EXPECT_EQ(stat(pipeline.element("sink"), "dropped-full"), 16u);
+  const guint64 dropped = stat(pipeline.element("sink"), "dropped-full");
+  EXPECT_TRUE(over_a_stream() ? dropped > 0 : dropped == 56) << dropped;
   EXPECT_EQ(pipeline.warnings(), 1);
 }
 
 TEST_F(LaneSinkTest, AFullLaneOfALiveUpstreamLeaksDownstream) {
-  Pipeline pipeline(std::string("videotestsrc is-live=true num-buffers=60 ! ") + kGray +
+  Pipeline pipeline(filling(std::string("videotestsrc is-live=true num-buffers=60 ! ") + kGray) +
                     " ! lanesink name=sink lane=x burst=4");
   pipeline.set(GST_STATE_PAUSED);
   Consumer consumer = consumer_of("x");
   ASSERT_TRUE(consumer.connect(kHang));  // and never takes
   ASSERT_TRUE(pipeline.play().ends());
   EXPECT_EQ(stat(pipeline.element("sink"), "dropped-full"), 0u);
-  EXPECT_EQ(stat(pipeline.element("sink"), "passed-over"), 56u);
+  const guint64 passed_over = stat(pipeline.element("sink"), "passed-over");
+  EXPECT_TRUE(over_a_stream() ? passed_over > 0 : passed_over == 56) << passed_over;
 }
 
 // --- state changes while waiting
@@ -151,7 +139,7 @@ TEST_F(LaneSinkTest, AFullLaneOfALiveUpstreamLeaksDownstream) {
 class WaitingSink : public LaneSinkTest, public ::testing::WithParamInterface<const char*> {};
 
 TEST_P(WaitingSink, StopsWhileTheLaneIsFull) {
-  Pipeline pipeline(std::string(GetParam()) +
+  Pipeline pipeline(filling(GetParam()) +
                     " ! lanesink name=sink lane=x leaky=no full-timeout=18446744073709551615 "
                     "stall-timeout=18446744073709551615");
   ASSERT_TRUE(changes(pipeline, GST_STATE_PAUSED));
@@ -163,7 +151,7 @@ TEST_P(WaitingSink, StopsWhileTheLaneIsFull) {
 }
 
 TEST_P(WaitingSink, GoesOnAfterAPauseAndLosesNothing) {
-  Pipeline pipeline(std::string(GetParam()) +
+  Pipeline pipeline(filling(GetParam()) +
                     " ! lanesink name=sink lane=x leaky=no full-timeout=18446744073709551615 "
                     "stall-timeout=18446744073709551615");
   ASSERT_TRUE(changes(pipeline, GST_STATE_PAUSED));
@@ -222,6 +210,12 @@ TEST_F(LaneSinkTest, WaitsForConsumersBeforeAnEmptyStreamEnds) {
 /// Appends a letter for the next item: the frame, the stream's start, caps, segment or end.
 void take_letter(Consumer& consumer, std::string& order) {
   auto item = consumer.take_item(kHang);
+  // The end again, until the stream behind it has come: over a socket it is on its way.
+  comes([&] {
+    if (item || item.error().code != Code::kEndOfStream) return true;
+    item = consumer.take_item(kHang);
+    return false;
+  });
   if (!item) {
     ADD_FAILURE() << item.error().text;
     order += "!e!!!!!!!!";

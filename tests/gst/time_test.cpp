@@ -170,8 +170,7 @@ TEST_F(Time, FirstModeBeginsAnewAfterAFlush) {
 
 TEST_F(Time, FirstModeBeginsAnewWithAnotherProducer) {
   const auto publish = [](std::uint64_t pts) {
-    ProducerSettings settings;
-    settings.lane = "y";
+    auto settings = settings_of<ProducerSettings>("y");
     auto producer = Producer::open(settings);
     ASSERT_TRUE(producer && producer->wait_for_consumers(1, kHang));
     format::FrameInfo info;

@@ -5,7 +5,7 @@ import os
 import shutil
 import unittest
 
-from lane_test import DUMP, LIMIT, LaneTest, buffers
+from lane_test import DUMP, LIMIT, LaneTest, buffers, over
 
 FOUND_ERRORS = 99
 VALGRIND = ("valgrind", "--quiet", "--leak-check=full", "--show-leak-kinds=definite",
@@ -21,7 +21,7 @@ class Memcheck(LaneTest):
         self.env.update(G_SLICE="always-malloc", G_DEBUG="gc-friendly")
 
     def checked(self, pipeline, *options):
-        return self.start(*VALGRIND, DUMP, *options, pipeline)
+        return self.start(*VALGRIND, DUMP, *options, over(pipeline, self.lanes))
 
     def assert_clean(self, process, status=0):
         self.assertEqual(process.wait(5 * LIMIT), status, "\n".join(process.err[-60:]))

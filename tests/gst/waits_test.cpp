@@ -82,8 +82,7 @@ constexpr const char* kForEver = "leaky=no full-timeout=18446744073709551615 sta
 TEST_P(WaitingFor, RoomInAFullLane) {
   send(kForEver);
   set(GST_STATE_PAUSED);
-  ConsumerSettings settings;
-  settings.lane = "x";
+  auto settings = settings_of<ConsumerSettings>("x");
   auto consumer = Consumer::open(settings);
   ASSERT_TRUE(consumer && consumer->connect(kHang));
   for (int i = 0; i < 2; ++i) {
@@ -120,8 +119,7 @@ TEST_P(WaitingFor, Consumers) {
 TEST_P(WaitingFor, SlotsThatConsumersHold) {
   send(std::string(kForEver) + "max-loans=1 burst=1 wait-for-consumers=1");
   set(GST_STATE_PLAYING);
-  ConsumerSettings settings;
-  settings.lane = "x";
+  auto settings = settings_of<ConsumerSettings>("x");
   settings.max_held = 4;
   auto consumer = Consumer::open(settings);
   ASSERT_TRUE(consumer);
@@ -140,8 +138,7 @@ TEST_P(WaitingFor, SlotsThatConsumersHold) {
 TEST_P(WaitingFor, RoomInAFullLaneWhenAFlushComes) {
   send(std::string(kForEver) + "wait-for-consumers=1");
   set(GST_STATE_PLAYING);
-  ConsumerSettings settings;
-  settings.lane = "x";
+  auto settings = settings_of<ConsumerSettings>("x");
   auto consumer = Consumer::open(settings);
   ASSERT_TRUE(consumer && consumer->connect(kHang));
   ASSERT_TRUE(comes([&] { return stat(sink(), "full-waits") > 0; }));
@@ -179,8 +176,7 @@ TEST_F(WaitingSource, ForAProducer) {
 }
 
 TEST_F(WaitingSource, ForFrames) {
-  ProducerSettings settings;
-  settings.lane = "x";
+  auto settings = settings_of<ProducerSettings>("x");
   auto producer = Producer::open(settings);
   ASSERT_TRUE(producer);
   ASSERT_TRUE(producer->set_caps(kGray));
@@ -188,8 +184,7 @@ TEST_F(WaitingSource, ForFrames) {
 }
 
 TEST_F(WaitingSource, ForAProducerThatIsGone) {
-  ProducerSettings settings;
-  settings.lane = "x";
+  auto settings = settings_of<ProducerSettings>("x");
   auto producer = Producer::open(settings);
   ASSERT_TRUE(producer);
   Pipeline receiving("lanesrc lane=x ! fakesink");
