@@ -12,9 +12,10 @@
 #include <sys/socket.h>
 #include <sys/time.h>
 
+#include "framelane/descriptor/descriptor.hpp"
+
 #include "base/clock.hpp"
 #include "base/host.hpp"
-#include "framelane/descriptor/descriptor.hpp"
 #include "ring/layout.hpp"
 #include "transport/byte_stream.hpp"
 #include "transport/stream_socket.hpp"
@@ -211,8 +212,24 @@ void FakeProducer::run() {
     const bool signals = hello->role == wire::Role::kSignals;
     if (!signals) ++streams_;
     static_cast<void>(signals ? send_raw(fd.get(), good_welcome()) : send_raw(fd.get(), says_));
-    if (signals || then_ == Then::kStays) kept.push_back(std::move(fd));
+    if (signals || then_ != Then::kCloses) kept.push_back(std::move(fd));
+    if (signals && then_ == Then::kPours && kept.size() == 2) pour(kept.front().get());
   }
+}
+
+void FakeProducer::pour(int fd) {
+  constexpr std::size_t kAtOnce = 1000;
+  const auto one = wire::encode(wire::FrameMessage{}, 0);
+  Bytes many;
+  for (std::size_t i = 0; i < kAtOnce; ++i) many.insert(many.end(), one.begin(), one.end());
+  std::uint64_t index = 0;
+  do {
+    // Only the first field changes: encoding each anew takes longer than reading them.
+    for (std::size_t i = 0; i < kAtOnce; ++i, ++index) {
+      for (std::size_t byte = 0; byte < 8; ++byte)
+        many[i * one.size() + wire::kHeaderBytes + byte] = static_cast<std::byte>(index >> (8 * byte));
+    }
+  } while (send_raw(fd, many));
 }
 
 // --- pieces

@@ -10,8 +10,9 @@
 #include <thread>
 #include <vector>
 
-#include "base/unique_fd.hpp"
 #include "framelane/base/log.hpp"
+
+#include "base/unique_fd.hpp"
 #include "lanes.hpp"
 #include "wire/control_message.hpp"
 
@@ -82,7 +83,11 @@ class Listener {
 /// Speaks for a producer: answers every HELLO, on a thread of its own.
 class FakeProducer {
  public:
-  enum class Then { kStays, kCloses };
+  enum class Then {
+    kStays,
+    kCloses,
+    kPours,  ///< sends small frames, from index 0 on, without an end, and faster than anybody takes them
+  };
   /// `says`: on the stream of the frames, from the WELCOME on. The signals get a good WELCOME.
   FakeProducer(Transport transport, const std::string& directory, Bytes says, Then then = Then::kStays);
   ~FakeProducer();
@@ -95,6 +100,7 @@ class FakeProducer {
 
  private:
   void run();
+  static void pour(int fd);
 
   Listener listener_;
   Bytes says_;
@@ -132,8 +138,8 @@ class Proxy {
 class StreamsTest : public LaneTest, public ::testing::WithParamInterface<Transport> {
  protected:
   [[nodiscard]] Producer open_producer(ProducerSettings settings = {}) const {
-    settings.lane = GetParam() == Transport::kTcp ? "lane.tcp://127.0.0.1:0/lane"
-                                                  : "lane.uds://" + directory_.path() + "/lane";
+    settings.lane =
+        GetParam() == Transport::kTcp ? "lane.tcp://127.0.0.1:0/lane" : "lane.uds://" + directory_.path() + "/lane";
     auto producer = Producer::open(std::move(settings));
     if (!producer) throw std::runtime_error(producer.error().text);
     return std::move(*producer);
