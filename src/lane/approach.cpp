@@ -169,7 +169,7 @@ class Greeting {
  private:
   std::vector<std::byte> hello_;               // what of it isn't sent yet
   transport::SecureStream* secure_ = nullptr;  // until its handshake is done
-  bool wants_write_ = false;                   // that handshake
+  bool wants_write_ = true;                    // that handshake, which begins with our words
   std::unique_ptr<StreamEnd> end_;
 };
 

@@ -116,6 +116,7 @@ Result<bool> ConsumerCore::await(std::int64_t until_ns) {
     return found(*connection);
   }
   const std::int64_t now = base::monotonic_ns();
+  cut_short_ = now < approach_until_ && now >= connect_until_;
   if (now >= approach_until_ || now >= connect_until_)
     return way_failed({{Code::kTimeout, "a producer is there, but doesn't answer"}, true});
   if (now >= until_ns) return false;
@@ -173,6 +174,7 @@ Result<bool> ConsumerCore::adopt(Connection* connection, std::string why) {
   way_ = 0;
   setbacks_.clear();
   refusal_.reset();
+  earlier_.reset();
   caps_.clear();   // the next producer may say none
   ended_ = false;  // another producer's stream is another one, and waited for
   if (flush_told_) connection->events().emplace_front().event.type = format::EventType::kFlushStop;
@@ -196,9 +198,12 @@ Result<bool> ConsumerCore::way_failed(Setback why) {
   approach_.reset();
   if (spare_ != nullptr) {  // the stream does, too
     Connection* const spare = std::exchange(spare_, nullptr);
-    return adopt(spare, spare->transport() == Transport::kTcp
-                            ? "shm: " + why.error.text
-                            : setbacks_in_words() + "; tcp, which is faster here: " + why.error.text);
+    if (spare->transport() != Transport::kTcp)
+      return adopt(spare, setbacks_in_words() + "; tcp, which is faster here: " + why.error.text);
+    const auto is_shm = [](const auto& one) { return one.first == Transport::kShm; };
+    if (std::none_of(setbacks_.begin(), setbacks_.end(), is_shm))
+      setbacks_.push_back({Transport::kShm, std::move(why)});
+    return adopt(spare, "");
   }
   const bool fallback = another_way_may_help(why);
   setbacks_.push_back({ways_[way_].transport, std::move(why)});
@@ -238,9 +243,14 @@ Result<bool> ConsumerCore::retry_later(Error why) {
   const std::int64_t now = base::monotonic_ns();
   if (why.code == Code::kRefused) refusal_ = why;
   if (now >= connect_until_) {
-    // The last try may have had no time for its answer; a refusal before it says more.
-    if (why.code == Code::kTimeout && refusal_) why = *refusal_;
+    // The last try may have had no time for its answer; a refusal, or another whole try, before it says more.
+    if (why.code == Code::kTimeout && refusal_) {
+      why = *refusal_;
+    } else if (cut_short_ && earlier_) {
+      why = *earlier_;
+    }
     refusal_.reset();
+    earlier_.reset();
     connect_until_ = 0;
     next_try_ = 0;
     backoff_ns_ = 0;
@@ -251,6 +261,7 @@ Result<bool> ConsumerCore::retry_later(Error why) {
     return fail(code, "no connection to " + descriptor_ + " within " + waited + " (" + why.text +
                           "); start the producer, check the lane's name, or raise connect-timeout");
   }
+  earlier_ = std::move(why);
   backoff_ns_ = backoff_ns_ == 0 ? kFirstBackoffNs : std::min(backoff_ns_ * 3 / 2, kMostBackoffNs);
   std::uniform_int_distribution<std::int64_t> spread(backoff_ns_ * 3 / 4, backoff_ns_ * 5 / 4);
   next_try_ = std::min(now + spread(jitter_), connect_until_);

@@ -124,6 +124,8 @@ class ConsumerCore {
   std::int64_t next_try_ = 0;
   std::int64_t backoff_ns_ = 0;
   std::optional<Error> refusal_;  // the last one of this attempt to connect
+  std::optional<Error> earlier_;  // why the try before this one failed
+  bool cut_short_ = false;        // the last try was, by connect_until_
   std::minstd_rand jitter_;
   Frame stash_;  // taken, but events stand before it
   std::string caps_;

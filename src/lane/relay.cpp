@@ -95,7 +95,7 @@ Relay::Relay(const RelayHost& host, transport::OpenStream opened, PeerInfo peer)
       peer_(std::move(peer)),
       stop_fd_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)),
       sender_(*stream_, stop_fd_.get()),
-      receiver_(*stream_, *this, 1),
+      receiver_(*stream_, *this, 1, wire::kMaxInlineBytes),  // as on the control socket
       door_(std::make_shared<Door>()) {}
 
 Relay::~Relay() = default;
@@ -133,6 +133,7 @@ void Relay::end(std::string reason) noexcept {
   {
     const std::lock_guard lock(mutex_);
     if (reason_.empty()) reason_ = std::move(reason);
+    greeting_ = false;
     if (core_ != nullptr) core_->interrupt();
   }
   eventfd_write(stop_fd_.get(), 1);
@@ -283,9 +284,10 @@ tl::unexpected<Error> Relay::reject(wire::Reject reject) {
 void Relay::await_hang_up(std::int64_t deadline_ns) noexcept {
   std::array<std::byte, 4096> ignored;
   const iovec room{ignored.data(), ignored.size()};
-  while (auto more = stream_->receive({&room, 1})) {
-    if (*more != 0) continue;
-    if (!transport::wait_for(stream_->fd(), POLLIN, stop_fd_.get(), deadline_ns)) return;
+  // The wait says when it is over, also to one that always has something to read: a peer may send without an end.
+  while (base::monotonic_ns() < deadline_ns &&
+         transport::wait_for(stream_->fd(), POLLIN, stop_fd_.get(), deadline_ns)) {
+    if (!stream_->receive({&room, 1})) return;
   }
 }
 

@@ -71,7 +71,7 @@ class Relay : private transport::FrameReceiver {
 
   /// Cuts the connection. (When the producer ends the lane, the relay ends by itself, when all is sent.)
   void end(std::string reason) noexcept;
-  /// It isn't a consumer yet.
+  /// It isn't a consumer yet, and may become one.
   [[nodiscard]] bool is_greeting() const noexcept { return greeting_.load(std::memory_order_relaxed); }
 
  private:

@@ -19,8 +19,12 @@ namespace framelane::lane {
 namespace {
 
 constexpr std::int64_t kWatchdogNs = 200'000'000;
-constexpr int kMostPassedOver = 64;  // in mode latest, so that a faster producer can't keep a take from its end
-constexpr unsigned kTurnsPerLook = 16;  // a look is a system call, some ten times a pause
+/// A look for the newest frame ends after so much: more than both sockets' buffers hold (transport::tune_stream(), twice
+/// that as the system counts). Who sends faster than we read would else keep us looking for ever.
+constexpr std::uint64_t kBytesPerLook = std::uint64_t{4} << 20;
+constexpr unsigned kFramesPerLook = 16;
+constexpr std::uint64_t kBytesBesideAFrame = 128;  // about, of its message
+constexpr unsigned kTurnsPerLook = 16;             // a look is a system call, some ten times a pause
 
 bool shares_clock(const wire::Welcome& welcome) noexcept {
   return welcome.boot_id == base::boot_id() && welcome.boot_id != std::array<std::uint8_t, 16>{};
@@ -159,7 +163,9 @@ void StreamConnection::wake() noexcept { eventfd_write(wake_fd_.get(), 1); }
 
 Result<Connection::Step> StreamConnection::poll(Frame& frame) {
   if (frame) frame.release();
-  for (int passed_over = 0;;) {
+  std::uint64_t bytes = 0;
+  unsigned frames = 0;
+  for (;;) {
     auto message = next_message();
     const bool is_frame = message && *message && std::holds_alternative<wire::FrameMessage>((*message)->message);
     if (frame && !is_frame) {  // in mode latest; it stands before what isn't a frame
@@ -172,11 +178,12 @@ Result<Connection::Step> StreamConnection::poll(Frame& frame) {
     auto step = apply(std::move(**message), frame);
     if (!step) set_lost(step.error());
     if (!step || *step != Step::kFrame) return step;
-    if (flush_is_open()) {  // it was sent before
-      frame.release();
-      continue;
-    }
-    if (latest_ && ++passed_over < kMostPassedOver) continue;  // perhaps a newer one is there
+    bytes += frame.size() + kBytesBesideAFrame;
+    const bool look_on = ++frames < kFramesPerLook || bytes < kBytesPerLook;
+    const bool dropped = flush_is_open();  // it was sent before
+    if (dropped) frame.release();
+    if ((latest_ || dropped) && look_on) continue;  // perhaps a newer one is there
+    if (dropped) return Step::kMarker;
     count(frame);
     return step;
   }

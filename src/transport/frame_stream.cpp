@@ -98,10 +98,12 @@ Result<void> StreamSender::send_all(std::span<iovec> buffers, std::int64_t deadl
 
 // --- receiving
 
-StreamReceiver::StreamReceiver(ByteStream& stream, FrameReceiver& frames, std::uint64_t max_frame_size)
+StreamReceiver::StreamReceiver(ByteStream& stream, FrameReceiver& frames, std::uint64_t max_frame_size,
+                               std::size_t max_message_bytes)
     : stream_(stream),
       frames_(frames),
       max_frame_size_(std::min(max_frame_size, wire::kMaxFrameBytes)),
+      max_message_bytes_(max_message_bytes),
       buffer_(kReadAhead) {}
 
 Result<std::optional<wire::Decoded>> StreamReceiver::receive() {
@@ -146,6 +148,10 @@ Result<bool> StreamReceiver::take_header() {
   if (!header && looks_like_tls(bytes)) return tl::unexpected(peer_speaks_tls());
   if (!header) return tl::unexpected(header.error());
   if (header->flags != 0) return fail(Code::kProtocol, "the peer sent a broken message header: field flags");
+  if (header->payload_size > max_message_bytes_ - wire::kHeaderBytes) {
+    return fail(Code::kProtocol, "the peer sent a broken message header: field payload_size: " +
+                                     std::to_string(header->payload_size) + " bytes are too many");
+  }
   body_size_ = header->payload_size;
   message_.assign(bytes.begin(), bytes.end());
   begin_ += wire::kHeaderBytes;

@@ -75,8 +75,10 @@ class FrameReceiver {
 /// Threads: one at a time.
 class StreamReceiver {
  public:
-  /// All must outlive the receiver. `max_frame_size`: a larger frame is refused before anything is allocated for it.
-  StreamReceiver(ByteStream& stream, FrameReceiver& frames, std::uint64_t max_frame_size);
+  /// All must outlive the receiver. `max_frame_size`: a larger frame is refused before anything is allocated for it;
+  /// `max_message_bytes`: so is a larger message.
+  StreamReceiver(ByteStream& stream, FrameReceiver& frames, std::uint64_t max_frame_size,
+                 std::size_t max_message_bytes = wire::kMaxMessageBytes);
 
   /// Goes on with the message that is on its way. Empty: nothing more is there now (poll the stream's fd). A frame is
   /// complete when its FrameMessage is returned.
@@ -103,6 +105,7 @@ class StreamReceiver {
   ByteStream& stream_;
   FrameReceiver& frames_;
   std::uint64_t max_frame_size_;
+  std::size_t max_message_bytes_;
   std::vector<std::byte> buffer_;  // read ahead, so that a small frame costs one system call
   std::size_t begin_ = 0;
   std::size_t end_ = 0;
