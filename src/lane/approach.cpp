@@ -1,13 +1,17 @@
 // SPDX-License-Identifier: MIT
 #include "lane/approach.hpp"
 
+#include <array>
+#include <cerrno>
 #include <optional>
 #include <utility>
 
 #include <poll.h>
+#include <sys/random.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "base/text.hpp"
 #include "lane/shm_connection.hpp"
 #include "lane/stream_connection.hpp"
 #include "transport/psk.hpp"
@@ -173,22 +177,42 @@ class Greeting {
   std::unique_ptr<StreamEnd> end_;
 };
 
-/// First the stream of the frames, then that of the signals.
+/// Not 0.
+Result<std::uint64_t> random_token() {
+  std::uint64_t token = 0;
+  while (token == 0) {
+    if (getrandom(&token, sizeof token, 0) != sizeof token)
+      return fail(Code::kSystem, std::string("no random numbers: ") + base::system_words(errno));
+  }
+  return token;
+}
+
+/// First the stream of the signals, then that of the frames, so that a consumer which the producer counts has all that
+/// it needs: a producer that ends at once loses nothing.
 class StreamApproach final : public Approach {
  public:
-  StreamApproach(Way way, transport::OpenStream stream, const ApproachSettings& settings)
-      : way_(std::move(way)),
-        settings_(settings),
-        greeting_(std::in_place, std::move(stream), settings.hello, settings.connection.max_frame_size) {}
+  [[nodiscard]] static Tried<std::unique_ptr<Approach>> begin(const Way& way, ApproachSettings settings) {
+    auto token = random_token();
+    if (!token) return setback(std::move(token.error()));
+    settings.hello.token = *token;
+    std::unique_ptr<StreamApproach> approach(new StreamApproach(way, std::move(settings)));
+    if (auto begun = approach->greet(wire::Role::kSignals); !begun) return tl::unexpected(std::move(begun.error()));
+    return approach;
+  }
 
   Tried<Connection*> step() override {
     auto welcome = greeting_->step();
     if (!welcome) return tl::unexpected(std::move(welcome.error()));
     if (!*welcome) return nullptr;
-    if (frames_ == nullptr) return begin_signals(std::move(**welcome));
-    if ((*welcome)->instance_id != welcome_.instance_id)
+    if (signals_ == nullptr) {
+      instance_id_ = (*welcome)->instance_id;
+      signals_ = greeting_->take_end();
+      if (auto begun = greet(wire::Role::kConsumer); !begun) return tl::unexpected(std::move(begun.error()));
+      return nullptr;
+    }
+    if ((*welcome)->instance_id != instance_id_)
       return setback(broken_lane("instance_id of the second WELCOME").value(), true);
-    auto connection = StreamConnection::create(std::move(frames_), greeting_->take_end(), std::move(welcome_),
+    auto connection = StreamConnection::create(greeting_->take_end(), std::move(signals_), std::move(**welcome),
                                                way_.transport, settings_.connection);
     if (!connection) return setback(std::move(connection.error()));
     return *connection;
@@ -197,30 +221,23 @@ class StreamApproach final : public Approach {
   [[nodiscard]] short events() const noexcept override { return greeting_->events(); }
 
  private:
-  Tried<Connection*> begin_signals(wire::Welcome welcome) {
+  StreamApproach(Way way, ApproachSettings settings) : way_(std::move(way)), settings_(std::move(settings)) {}
+
+  Tried<void> greet(wire::Role role) {
     auto stream = open_stream(way_, settings_);
     if (!stream) return tl::unexpected(std::move(stream.error()));
-    welcome_ = std::move(welcome);
-    frames_ = greeting_->take_end();
     wire::Hello hello = settings_.hello;
-    hello.role = wire::Role::kSignals;
-    hello.token = welcome_.token;
-    greeting_.emplace(std::move(*stream), hello, 1);
-    return nullptr;
+    hello.role = role;
+    greeting_.emplace(std::move(*stream), hello, settings_.connection.max_frame_size);
+    return {};
   }
 
   Way way_;
   ApproachSettings settings_;
   std::optional<Greeting> greeting_;
-  std::unique_ptr<StreamEnd> frames_;  // null: they are still being greeted
-  wire::Welcome welcome_;
+  std::unique_ptr<StreamEnd> signals_;  // null: they are still being greeted
+  std::array<std::uint8_t, 16> instance_id_{};
 };
-
-Tried<std::unique_ptr<Approach>> approach_stream(const Way& way, const ApproachSettings& settings) {
-  auto stream = open_stream(way, settings);
-  if (!stream) return tl::unexpected(std::move(stream.error()));
-  return std::make_unique<StreamApproach>(way, std::move(*stream), settings);
-}
 
 }  // namespace
 
@@ -234,10 +251,10 @@ Tried<std::unique_ptr<Approach>> approach(const Way& way, const ApproachSettings
   switch (way.transport) {
     case Transport::kTcp:
       own.hello.transports = wire::kTransportTcp;
-      return approach_stream(way, own);
+      return StreamApproach::begin(way, std::move(own));
     case Transport::kUds:
       own.hello.transports = wire::kTransportUds;
-      return approach_stream(way, own);
+      return StreamApproach::begin(way, std::move(own));
     default:
       own.hello.transports = wire::kTransportShm;
       return approach_shm(way, own);

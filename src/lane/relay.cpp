@@ -11,7 +11,6 @@
 #include <poll.h>
 #include <pthread.h>
 #include <sys/eventfd.h>
-#include <sys/random.h>
 #include <sys/socket.h>
 
 #include "framelane/base/log.hpp"
@@ -47,16 +46,6 @@ wire::RejectCode reject_code(const Error& why) noexcept {
     default:
       return wire::RejectCode::kNoResources;
   }
-}
-
-/// Not 0.
-Result<std::uint64_t> random_token() {
-  std::uint64_t token = 0;
-  while (token == 0) {
-    if (getrandom(&token, sizeof token, 0) != sizeof token)
-      return fail(Code::kSystem, std::string("no random numbers: ") + base::system_words(errno));
-  }
-  return token;
 }
 
 /// A thread that takes no signals: those are for the application's own.
@@ -149,9 +138,15 @@ Result<void> Relay::serve() {
   const Admission admission = host_.admission(peer_);
   if (admission == Admission::kRefused)
     return reject({wire::RejectCode::kPermission, "the producer doesn't let you read this lane"});
+  greeting_ = false;  // from here on it may be counted, and gets all that follows
   if (auto joined = join_ring(*hello, admission == Admission::kGating, deadline); !joined)
     return reject({reject_code(joined.error()), joined.error().text});
-  greeting_ = false;
+  {
+    auto signals = host_.take_signals(hello->token);
+    const std::lock_guard lock(mutex_);
+    signals_ = std::move(signals);
+    signal_flushes();  // of those that began before
+  }
   if (auto sent = welcome(*hello, deadline); !sent) return sent;
   if (auto watched = watch(); !watched) return watched;
   auto done = forward();
@@ -261,13 +256,6 @@ Result<void> Relay::welcome(const wire::Hello& hello, std::int64_t deadline_ns) 
   welcome.gating = ring.gating();
   welcome.boot_id = base::boot_id();
   welcome.served = host_.served;
-  auto token = random_token();
-  if (!token) return tl::unexpected(std::move(token.error()));
-  welcome.token = *token;
-  {
-    const std::lock_guard lock(mutex_);
-    token_ = *token;
-  }
   return sender_.send(welcome, 0, deadline_ns);
 }
 
@@ -389,22 +377,12 @@ Result<void> Relay::tell_demotion() {
 
 // --- signals
 
-/// This stream is no consumer of its own: it goes to the relay that has its consumer's frames.
+/// This stream is no consumer of its own: it waits for that consumer's frames.
 Result<void> Relay::hand_over_signals(std::uint64_t token) {
   wire::Welcome welcome;
   welcome.instance_id = host_.instance_id;
-  if (auto sent = sender_.send(welcome, 0, base::deadline_after(host_.handshake_timeout)); !sent) return sent;
-  std::unique_ptr<transport::ByteStream> stream = std::exchange(stream_, nullptr);
-  if (host_.attach(token, stream)) return {};
-  return fail(Code::kProtocol, "it has signals for no consumer");
-}
-
-bool Relay::attach(std::uint64_t token, std::unique_ptr<transport::ByteStream>& signals) {
-  const std::lock_guard lock(mutex_);
-  if (token_ == 0 || token != token_ || signals_ != nullptr) return false;
-  signals_ = std::move(signals);
-  signal_flushes();  // of those that began before
-  return true;
+  host_.keep_signals(token, std::exchange(stream_, nullptr), wire::encode(welcome, 0));
+  return {};
 }
 
 void Relay::on_flush() {

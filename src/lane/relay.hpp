@@ -43,8 +43,13 @@ struct RelayHost {
     std::shared_ptr<ring::StandIn> stand_in;
   };
   std::function<void(transport::ControlSocket socket, const Joining& joining)> join;
-  /// Gives a stream for signals to the relay whose WELCOME had the token. False: there is none. Any thread.
-  std::function<bool(std::uint64_t token, std::unique_ptr<transport::ByteStream>& signals)> attach;
+  /// Keeps a stream of signals until its consumer's frames are asked for, or the handshake's time is over, and sends
+  /// `welcome` over it. Any thread.
+  std::function<void(std::uint64_t token, std::unique_ptr<transport::ByteStream> signals,
+                     const std::vector<std::byte>& welcome)>
+      keep_signals;
+  /// Null: there are none. Any thread.
+  std::function<std::unique_ptr<transport::ByteStream>(std::uint64_t token)> take_signals;
 };
 
 /// Serves one consumer that came over a stream: a thread that is itself a consumer of the lane's ring, and sends what
@@ -65,9 +70,6 @@ class Relay : private transport::FrameReceiver {
   [[nodiscard]] Result<void> start(std::function<void()> over);
   /// Waits for the thread's end.
   void join_thread() noexcept { thread_.join(); }
-
-  /// The consumer's second stream, if the token is this relay's. Any thread.
-  [[nodiscard]] bool attach(std::uint64_t token, std::unique_ptr<transport::ByteStream>& signals);
 
   /// Cuts the connection. (When the producer ends the lane, the relay ends by itself, when all is sent.)
   void end(std::string reason) noexcept;
@@ -123,8 +125,7 @@ class Relay : private transport::FrameReceiver {
   RateLimit messages_{kMessagesInAFlood, kFloodPerSecond};  // the monitor's
   std::mutex mutex_;
   std::string reason_;                              // of its end
-  std::uint64_t token_ = 0;                         // 0: no WELCOME yet
-  std::unique_ptr<transport::ByteStream> signals_;  // null: not there yet
+  std::unique_ptr<transport::ByteStream> signals_;  // null: it has none
   std::uint32_t flushes_begun_ = 0;                 // since it joined
   std::function<void()> over_;
   std::thread thread_;

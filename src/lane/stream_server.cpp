@@ -3,7 +3,7 @@
 
 #include <algorithm>
 #include <condition_variable>
-#include <cstdio>
+#include <deque>
 #include <mutex>
 #include <utility>
 #include <vector>
@@ -92,6 +92,9 @@ struct StreamServer::State : std::enable_shared_from_this<StreamServer::State> {
   void make_room();
   void reap(Relay* relay);
   void end_greeting();
+  void keep_signals(std::uint64_t token, std::unique_ptr<transport::ByteStream> stream,
+                    const std::vector<std::byte>& welcome);
+  [[nodiscard]] std::unique_ptr<transport::ByteStream> take_signals(std::uint64_t token);
 
   const pid_t pid = getpid();
   transport::Monitor* monitor = nullptr;
@@ -103,6 +106,12 @@ struct StreamServer::State : std::enable_shared_from_this<StreamServer::State> {
   std::mutex mutex;
   std::condition_variable changed;
   bool accepting = false;
+  struct Signals {
+    std::uint64_t token;
+    std::int64_t until_ns;
+    std::unique_ptr<transport::ByteStream> stream;
+  };
+  std::deque<Signals> signals;                 // whose consumer's frames aren't asked for yet; the oldest first
   std::vector<std::unique_ptr<Relay>> relays;  // in the order in which they came
   std::size_t threads = 0;                     // of relays
 };
@@ -150,11 +159,10 @@ Result<void> StreamServer::start(RelayHost host) {
   if (!monitor) return tl::unexpected(monitor.error());
   state_->monitor = *monitor;
   state_->host = std::move(host);
-  state_->host.attach = [state = state_.get()](std::uint64_t token, std::unique_ptr<transport::ByteStream>& signals) {
-    const std::lock_guard lock(state->mutex);
-    return std::any_of(state->relays.begin(), state->relays.end(),
-                       [&](const auto& relay) { return relay->attach(token, signals); });
+  state_->host.keep_signals = [state = state_.get()](std::uint64_t token, auto signals, const auto& welcome) {
+    state->keep_signals(token, std::move(signals), welcome);
   };
+  state_->host.take_signals = [state = state_.get()](std::uint64_t token) { return state->take_signals(token); };
   state_->accepting = true;
   for (State::Listener& listener : state_->listeners) {
     auto acceptor = transport::Acceptor::start(**monitor, listener.fd.get(), listener.place,
@@ -199,6 +207,29 @@ void StreamServer::State::make_room() {
   (*std::find_if(relays.begin(), relays.end(), greets))->end("dropped before its HELLO, to make room for others");
 }
 
+void StreamServer::State::keep_signals(std::uint64_t token, std::unique_ptr<transport::ByteStream> stream,
+                                       const std::vector<std::byte>& welcome) {
+  const std::int64_t now = base::monotonic_ns();
+  const std::lock_guard lock(mutex);
+  while (!signals.empty() && (signals.size() >= kMaxGreeting || signals.front().until_ns <= now)) signals.pop_front();
+  if (!accepting) return;
+  // In the list before its peer learns that it is, and asks for the frames.
+  signals.push_back({token, base::deadline_after(host.handshake_timeout), std::move(stream)});
+  const iovec buffer{const_cast<std::byte*>(welcome.data()), welcome.size()};
+  const auto sent = signals.back().stream->send({&buffer, 1});
+  if (!sent || *sent != welcome.size()) signals.pop_back();  // a new socket that has no room for this is broken
+}
+
+std::unique_ptr<transport::ByteStream> StreamServer::State::take_signals(std::uint64_t token) {
+  const std::lock_guard lock(mutex);
+  const auto found =
+      std::find_if(signals.begin(), signals.end(), [&](const Signals& one) { return one.token == token; });
+  if (found == signals.end()) return nullptr;
+  auto stream = std::move(found->stream);
+  signals.erase(found);
+  return stream;
+}
+
 void StreamServer::State::reap(Relay* relay) {
   std::unique_ptr<Relay> over;
   {
@@ -233,6 +264,7 @@ void StreamServer::State::end_greeting() {
   for (const auto& relay : relays) {
     if (relay->is_greeting()) relay->end("the producer closed");
   }
+  signals.clear();
 }
 
 void StreamServer::drain(std::int64_t deadline_ns) noexcept {

@@ -8,11 +8,13 @@
 
 #include <poll.h>
 
+#include "base/clock.hpp"
 #include "transport/tls_errors.hpp"
 
 namespace framelane::transport {
 namespace {
 
+constexpr std::int64_t kLookNs = 5'000'000;  // for room that isn't told of
 constexpr std::size_t kReadAhead = std::size_t{16} << 10;
 
 iovec buffer_of(std::span<const std::byte> bytes) noexcept {
@@ -80,13 +82,22 @@ Result<void> StreamSender::send_rest(std::int64_t deadline_ns) {
   return sent;
 }
 
+/// Returns at the latest after kLookNs: a socket says that it is writable only when a good part of its buffer is free,
+/// but takes bytes before. A peer that reads little by little would seem to stand still.
+Result<void> StreamSender::wait_for_room(std::int64_t deadline_ns) {
+  const std::int64_t now = base::monotonic_ns();
+  auto room = wait_for(stream_.fd(), POLLOUT, interrupt_fd_, std::min(deadline_ns, now + kLookNs));
+  const bool look_again = !room && room.error().code == Code::kTimeout && now + kLookNs < deadline_ns;
+  return look_again ? Result<void>() : room;
+}
+
 Result<void> StreamSender::send_all(std::span<iovec> buffers, std::int64_t deadline_ns) {
   between_ = true;
   for (buffers = after(buffers, 0); !buffers.empty();) {
     auto sent = stream_.send(buffers);
     if (!sent) return tl::unexpected(std::move(sent.error()));
     if (*sent == 0) {
-      if (auto room = wait_for(stream_.fd(), POLLOUT, interrupt_fd_, deadline_ns); !room) return room;
+      if (auto room = wait_for_room(deadline_ns); !room) return room;
       continue;
     }
     between_ = false;

@@ -46,6 +46,7 @@ class StreamSender {
  private:
   [[nodiscard]] std::array<iovec, 3> buffers_of(wire::FrameMessage& frame, std::span<const std::byte> side_data,
                                                 std::span<const std::byte> payload);
+  [[nodiscard]] Result<void> wait_for_room(std::int64_t deadline_ns);
   [[nodiscard]] Result<void> send_all(std::span<iovec> buffers, std::int64_t deadline_ns);
 
   ByteStream& stream_;

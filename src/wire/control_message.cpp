@@ -81,7 +81,6 @@ void visit_fields(Archive& archive, T& welcome) {
   archive.flag("unsealed", welcome.unsealed);
   archive.bytes("boot_id", welcome.boot_id);
   archive.text("served", welcome.served, kMaxServedBytes);
-  archive.number("token", welcome.token);
   archive.list("segments", welcome.segments, kMaxSegments);
   archive.list("sticky", welcome.sticky, kMaxStickyEvents);
 }

@@ -78,7 +78,7 @@ enum class MessageType : std::uint16_t {
 enum class Role : std::uint8_t {
   kConsumer = 1,
   kObserver = 2,  ///< asks for statistics; never gets shared memory
-  kSignals = 3,   ///< second stream of a consumer, for what has to overtake its frames
+  kSignals = 3,   ///< a stream for what has to overtake the frames, which come on another one
 };
 
 enum class Mode : std::uint8_t {
@@ -135,7 +135,7 @@ struct Hello {
   std::uint64_t max_frame_size = 0;  ///< bytes
   std::string name;  ///< the sender's process name; cut to kMaxNameBytes, and what isn't printable is read as '?'
   std::string lane;  ///< that it wants; cut to kMaxNameBytes
-  std::uint64_t token = 0;  ///< with kSignals, of the WELCOME that the consumer got
+  std::uint64_t token = 0;  ///< on streams: random, the same for a consumer's signals and frames
 
   friend bool operator==(const Hello&, const Hello&) = default;
 };
@@ -174,7 +174,6 @@ struct Welcome {
   bool unsealed = false;                   ///< the kernel can't seal, and the producer allows that
   std::array<std::uint8_t, 16> boot_id{};  ///< of the producer's host, 0 = unknown: hosts that differ share no clock
   std::string served;                      ///< descriptor with all places where the lane is served
-  std::uint64_t token = 0;                 ///< on a stream: random, for the HELLO of its signals
   std::vector<SegmentNotice> segments;     ///< live ones, at most kMaxSegments
   std::vector<format::Event> sticky;       ///< state of the stream at start, at most kMaxStickyEvents
 

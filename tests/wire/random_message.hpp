@@ -115,7 +115,6 @@ class RandomMessages {
     made.unsealed = coin();
     for (auto& byte : made.boot_id) byte = static_cast<std::uint8_t>(random_());
     made.served = any_text();
-    made.token = number();
     for (std::size_t i = below(kMaxSegments + 1); i > 0; --i) made.segments.push_back(segment());
     for (std::size_t i = below(kMaxStickyEvents + 1); i > 0; --i) made.sticky.push_back(event());
     return made;
