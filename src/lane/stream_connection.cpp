@@ -19,8 +19,8 @@ namespace framelane::lane {
 namespace {
 
 constexpr std::int64_t kWatchdogNs = 200'000'000;
-/// A look for the newest frame ends after so much: more than both sockets' buffers hold (transport::tune_stream(), twice
-/// that as the system counts). Who sends faster than we read would else keep us looking for ever.
+/// A look for the newest frame ends after so much, more than both sockets' buffers hold (transport::tune_stream(), and
+/// the system doubles that): who sends faster than we read would else keep us looking for ever.
 constexpr std::uint64_t kBytesPerLook = std::uint64_t{4} << 20;
 constexpr unsigned kFramesPerLook = 16;
 constexpr std::uint64_t kBytesBesideAFrame = 128;  // about, of its message

@@ -134,8 +134,14 @@ Resources resources() { return {entries("/proc/self/fd"), entries("/proc/self/ta
     return now.fds <= before.fds && now.threads <= before.threads;
   });
   if (fine) return ::testing::AssertionSuccess();
-  return ::testing::AssertionFailure() << now.fds << " descriptors and " << now.threads << " threads are there, and "
-                                       << before.fds << " and " << before.threads << " were";
+  auto failure = ::testing::AssertionFailure()
+                 << now.fds << " descriptors and " << now.threads << " threads are there, and " << before.fds << " and "
+                 << before.threads << " were:";
+  for (const auto& fd : std::filesystem::directory_iterator("/proc/self/fd")) {
+    std::error_code gone;
+    failure << ' ' << fd.path().filename().string() << '=' << std::filesystem::read_symlink(fd.path(), gone).string();
+  }
+  return failure;
 }
 
 LogCapture::LogCapture() : lines_(std::make_shared<Lines>()) {

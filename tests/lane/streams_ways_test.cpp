@@ -93,8 +93,8 @@ bool trouble(const std::string& name) {
 
 std::string how(const Consumer& consumer) { return consumer.transport() + " | " + consumer.transport_reason(); }
 
-/// Arguments: descriptor, trouble, and "soon" if it shall give up soon. Says how it is connected, and then, whenever it is told a number, takes up to that
-/// frame and says it again.
+/// Arguments: descriptor, trouble, and "soon" if it shall give up soon. Says how it is connected, and then, whenever it
+/// is told a number, takes up to that frame and says it again.
 const RoleOf kWayRole("way", [](Channel& parent, const Arguments& arguments) {
   ConsumerSettings settings;
   settings.lane = arguments.at(0);
