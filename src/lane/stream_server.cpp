@@ -108,8 +108,8 @@ struct StreamServer::State : std::enable_shared_from_this<StreamServer::State> {
   bool accepting = false;
   struct Signals {
     std::uint64_t token;
-    std::int64_t until_ns;
     std::unique_ptr<transport::ByteStream> stream;
+    transport::Watch timeout;
   };
   std::deque<Signals> signals;                 // whose consumer's frames aren't asked for yet; the oldest first
   std::vector<std::unique_ptr<Relay>> relays;  // in the order in which they came
@@ -209,25 +209,31 @@ void StreamServer::State::make_room() {
 
 void StreamServer::State::keep_signals(std::uint64_t token, std::unique_ptr<transport::ByteStream> stream,
                                        const std::vector<std::byte>& welcome) {
-  const std::int64_t now = base::monotonic_ns();
+  Signals kept{token, std::move(stream), monitor->after(host.handshake_timeout, [this, token] {
+                 static_cast<void>(take_signals(token));  // nobody asked for them in time
+               })};
+  std::optional<Signals> oldest;  // ends after the lock, which its timer may wait for
   const std::lock_guard lock(mutex);
-  while (!signals.empty() && (signals.size() >= kMaxGreeting || signals.front().until_ns <= now)) signals.pop_front();
   if (!accepting) return;
-  // In the list before its peer learns that it is, and asks for the frames.
-  signals.push_back({token, base::deadline_after(host.handshake_timeout), std::move(stream)});
+  if (signals.size() >= kMaxGreeting) {
+    oldest = std::move(signals.front());
+    signals.pop_front();
+  }
+  // In the list before its peer learns that it is, and asks for the frames. A new socket has room for this.
   const iovec buffer{const_cast<std::byte*>(welcome.data()), welcome.size()};
-  const auto sent = signals.back().stream->send({&buffer, 1});
-  if (!sent || *sent != welcome.size()) signals.pop_back();  // a new socket that has no room for this is broken
+  signals.push_back(std::move(kept));
+  static_cast<void>(signals.back().stream->send({&buffer, 1}));
 }
 
 std::unique_ptr<transport::ByteStream> StreamServer::State::take_signals(std::uint64_t token) {
+  std::optional<Signals> taken;  // ends after the lock
   const std::lock_guard lock(mutex);
   const auto found =
       std::find_if(signals.begin(), signals.end(), [&](const Signals& one) { return one.token == token; });
   if (found == signals.end()) return nullptr;
-  auto stream = std::move(found->stream);
+  taken = std::move(*found);
   signals.erase(found);
-  return stream;
+  return std::move(taken->stream);
 }
 
 void StreamServer::State::reap(Relay* relay) {
@@ -260,11 +266,12 @@ void StreamServer::stop_accepting() noexcept {
 }
 
 void StreamServer::State::end_greeting() {
+  std::deque<Signals> unclaimed;  // ends after the lock, which a timer may wait for
   const std::lock_guard lock(mutex);
+  unclaimed.swap(signals);
   for (const auto& relay : relays) {
     if (relay->is_greeting()) relay->end("the producer closed");
   }
-  signals.clear();
 }
 
 void StreamServer::drain(std::int64_t deadline_ns) noexcept {

@@ -119,7 +119,6 @@ wire::Welcome good_welcome() {
   welcome.consumer_id = 1;
   welcome.max_held = 4;
   welcome.boot_id = base::boot_id();
-  welcome.token = 7;
   return welcome;
 }
 

@@ -251,7 +251,7 @@ TEST_P(HostileStreamConsumer, MayCloseAtAnyTimeAfterItsWelcome) {
   expect_unharmed();
 }
 
-TEST_P(HostileStreamConsumer, GetsNoSignalsForATokenThatIsWrong) {
+TEST_P(HostileStreamConsumer, WhoseSignalsWaitForNoFramesIsDropped) {
   for (const std::uint64_t token : {std::uint64_t{0}, std::uint64_t{1}, ~std::uint64_t{0}}) {
     wire::Hello hello = stream_hello();
     hello.role = wire::Role::kSignals;
