@@ -55,8 +55,8 @@ struct RelayHost {
 /// Serves one consumer that came over a stream: a thread that is itself a consumer of the lane's ring, and sends what
 /// it takes. So bursts, policies, statistics and deaths are the ring's.
 ///
-/// While its thread sleeps, the publishing thread sends small frames in its place: a system call that doesn't wait costs
-/// less than the wake that it replaces.
+/// While its thread sleeps, the publishing thread sends small frames in its place: a system call that doesn't wait
+/// costs less than the wake that it replaces.
 ///
 /// Threads: its own takes and sends, or the publishing one, whoever has the Door's mutex; the monitor's reads what the
 ///          consumer says; end() from any.

@@ -25,7 +25,7 @@ constexpr int kMessagesAtOnce = 16;
 }  // namespace
 
 Result<Connection*> ShmConnection::create(transport::ControlSocket socket, wire::Welcome welcome,
-                                       std::vector<base::UniqueFd> fds, const ConnectionSettings& settings) {
+                                          std::vector<base::UniqueFd> fds, const ConnectionSettings& settings) {
   if (fds.size() != 2 + welcome.segments.size()) return broken_lane("number of descriptors of the WELCOME");
   if (welcome.abi_version != ring::kAbiVersion) return broken_lane("abi_version of the WELCOME");
   if (welcome.entry_count > ring::kMaxEntries) return broken_lane("entry_count of the WELCOME");

@@ -17,8 +17,8 @@ using ConsumerId = std::uint32_t;
 class StandIn {
  public:
   virtual ~StandIn() = default;
-  /// The consumer sleeps, and an entry is there. True: it may sleep on. Never waits. The publishing thread, or one under
-  /// the Writer's mutex: must not call the Writer.
+  /// The consumer sleeps, and an entry is there. True: it may sleep on. Never waits. The publishing thread, or one
+  /// under the Writer's mutex: must not call the Writer.
   [[nodiscard]] virtual bool serve() noexcept = 0;
 };
 

@@ -490,6 +490,7 @@ TEST_F(Frames, SmallKeptLoansMoveToASlot) {
 }
 
 TEST_F(Frames, DroppedKeptLoansStayLoans) {
+  if (is_stream()) GTEST_SKIP() << "a socket takes more than the burst";
   ProducerSettings settings;
   settings.burst = 1;
   settings.leaky = Leaky::kUpstream;

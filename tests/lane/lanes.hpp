@@ -201,8 +201,8 @@ inline void take_frames(Consumer& consumer, std::uint64_t first, std::uint64_t c
   return got;
 }
 
-/// The next item where an end was taken: of the stream that begins after it. (A stream's is on its way; in shared memory
-/// it is there.)
+/// The next item where an end was taken: of the stream that begins after it. (Over a socket it is on its way; in shared
+/// memory it is there.)
 [[nodiscard]] inline Result<Item> after_the_end(Consumer& consumer) {
   const auto until = std::chrono::steady_clock::now() + (is_stream() ? kPatience : 0ns);
   while (true) {

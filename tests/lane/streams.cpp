@@ -218,7 +218,8 @@ void FakeProducer::run() {
     if (!signals) ++streams_;
     static_cast<void>(signals ? send_raw(fd.get(), good_welcome()) : send_raw(fd.get(), says_));
     if (signals || then_ != Then::kCloses) kept.push_back(std::move(fd));
-    if (signals && then_ == Then::kPours && kept.size() == 2) pour(kept.front().get());
+    fd.reset();  // not when the next one has come
+    if (!signals && then_ == Then::kPours) pour(kept.back().get());
   }
 }
 
