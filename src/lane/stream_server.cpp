@@ -5,6 +5,7 @@
 #include <condition_variable>
 #include <deque>
 #include <mutex>
+#include <new>
 #include <utility>
 #include <vector>
 
@@ -147,7 +148,7 @@ StreamServer::StreamServer(std::shared_ptr<State> state) noexcept : state_(std::
 
 StreamServer::~StreamServer() {
   if (state_->pid != getpid()) {  // a forked child's copy: neither threads nor monitor are there
-    [[maybe_unused]] auto* const parents = new std::shared_ptr<State>(std::move(state_));
+    static_cast<void>(new (std::nothrow) std::shared_ptr<State>(std::move(state_)));
     return;
   }
   stop_accepting();
