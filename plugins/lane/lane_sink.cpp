@@ -99,8 +99,7 @@ PropertyTable<LaneSink> make_properties(Transport transport) {
 }  // namespace
 
 const PropertyTable<LaneSink>& LaneSink::properties(Transport transport) {
-  static const auto tables = tables_of_all<LaneSink>(make_properties);
-  return tables[static_cast<std::size_t>(transport)];
+  return table_of<LaneSink, make_properties>(transport);
 }
 
 void LaneSink::set_property(guint id, const GValue* value, GParamSpec*) {

@@ -67,8 +67,7 @@ LaneSrc::LaneSrc(GstBaseSrc* element, Transport transport) : element_(element), 
 }
 
 const PropertyTable<LaneSrc>& LaneSrc::properties(Transport transport) {
-  static const auto tables = tables_of_all<LaneSrc>(make_properties);
-  return tables[static_cast<std::size_t>(transport)];
+  return table_of<LaneSrc, make_properties>(transport);
 }
 
 void LaneSrc::set_property(guint id, const GValue* value, GParamSpec*) {

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT
 #pragma once
 
-#include <array>
 #include <chrono>
 #include <functional>
 #include <string>
@@ -202,10 +201,27 @@ void add_tcp_place(PropertyTable<Element>& rows, guint lowest, const char* blurb
       {"port", "Port", port_blurb}, lowest, 65535, [](auto& s) -> auto& { return s.tcp.port; }));
 }
 
-/// A table for each transport, in the order of the enumeration: each element's class needs descriptions of its own.
-template <class Element>
-[[nodiscard]] std::array<PropertyTable<Element>, 4> tables_of_all(PropertyTable<Element> (*make)(Transport)) {
-  return {make(Transport::kAuto), make(Transport::kShm), make(Transport::kUds), make(Transport::kTcp)};
+/// The table of a transport's class, made when that is: each class has descriptions of its own, and owns them.
+template <class Element, PropertyTable<Element> (*make)(Transport)>
+[[nodiscard]] const PropertyTable<Element>& table_of(Transport transport) {
+  switch (transport) {
+    case Transport::kShm: {
+      static const PropertyTable<Element> shm = make(Transport::kShm);
+      return shm;
+    }
+    case Transport::kUds: {
+      static const PropertyTable<Element> uds = make(Transport::kUds);
+      return uds;
+    }
+    case Transport::kTcp: {
+      static const PropertyTable<Element> tcp = make(Transport::kTcp);
+      return tcp;
+    }
+    case Transport::kAuto:
+      break;
+  }
+  static const PropertyTable<Element> any = make(Transport::kAuto);
+  return any;
 }
 
 template <class Element>

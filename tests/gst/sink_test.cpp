@@ -86,6 +86,7 @@ TEST_F(LaneSinkTest, TellsOfConsumersThatStayToTheEnd) {
 }
 
 TEST_F(LaneSinkTest, DropsOfAFullLaneAreCountedAndMarked) {
+  if (over_a_stream()) GTEST_SKIP() << "a socket takes more than the burst";
   Sink sink("leaky=upstream burst=4");
   Consumer consumer = consumer_of("x");
   ASSERT_TRUE(consumer.connect(kHang));
