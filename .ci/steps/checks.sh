@@ -77,7 +77,7 @@ fuzzers() {
 test_everything() {
   check "Format (clang-format 14)" "$logs/format.log" check_format
   check "Scripts (shellcheck)" "$logs/shellcheck.log" check_scripts
-  if build_tree build "Building with g++, -Werror" -Dwerror=true; then
+  if build_tree build "Building with g++, -Werror" -Dwerror=true -Ddebug=false; then
     check "Lint (clang-tidy 14)" "$logs/lint.log" check_lint
     test_tree build quick "Tests" --no-suite long --no-suite model
     test_tree build model "Model (spin)" --suite model
