@@ -45,7 +45,7 @@ ServerCore::ServerCore(PairSettings pair, Producer producer)
       pid_(getpid()),
       receiver_(in_settings(pair_, pair_.requests, pair_.max_request_size)),
       producer_(std::move(producer)) {
-  cancels_.reserve(2 * pair_.burst);
+  cancels_.reserve(std::size_t{2} * pair_.burst);
   producer_.on_consumer([this](const ConsumerInfo&, bool joined, std::string_view) { on_consumer(joined); });
   producer_.on_request([this] { cancels_came_.store(true); });
 }
