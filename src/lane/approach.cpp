@@ -8,7 +8,6 @@
 
 #include <poll.h>
 #include <sys/random.h>
-#include <sys/socket.h>
 #include <unistd.h>
 
 #include "base/text.hpp"
@@ -105,19 +104,13 @@ tl::unexpected<Setback> stream_setback(Error error) {
   return setback(std::move(error), code == Code::kPeerLost || code == Code::kNotFound || code == Code::kTimeout);
 }
 
-uid_t peer_uid(int fd) noexcept {
-  ucred peer{};
-  socklen_t size = sizeof peer;
-  return getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &size) == 0 ? peer.uid : static_cast<uid_t>(-1);
-}
-
 /// A connected, or connecting, stream of one of the ways that have one.
 Tried<transport::OpenStream> open_stream(const Way& way, const ApproachSettings& settings) {
   const bool tcp = way.transport == Transport::kTcp;
   auto socket = tcp ? transport::begin_tcp(way.host, way.port, settings.turn) : transport::connect_uds(way.path);
   if (!socket) return stream_setback(std::move(socket.error()));
   if (!tcp) {
-    if (auto fine = check_producer(peer_uid(socket->get()), way.path); !fine)
+    if (auto fine = check_producer(transport::peer_credentials(socket->get()).uid, way.path); !fine)
       return tl::unexpected(std::move(fine.error()));
   }
   transport::tune_stream(socket->get(), 0);

@@ -47,9 +47,7 @@ PeerInfo peer_of(int fd, Transport transport) {
     peer.address = address_of(fd);
     return peer;
   }
-  ucred credentials{};
-  socklen_t size = sizeof credentials;
-  if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &credentials, &size) != 0) return peer;
+  const transport::PeerCredentials credentials = transport::peer_credentials(fd);
   peer.pid = credentials.pid;
   peer.uid = credentials.uid;
   return peer;

@@ -308,12 +308,14 @@ Result<Received> ControlSocket::receive_until(std::int64_t deadline_ns) {
   }
 }
 
-PeerCredentials ControlSocket::peer() const noexcept {
+PeerCredentials peer_credentials(int fd) noexcept {
   ucred credentials{};
   socklen_t size = sizeof credentials;
-  if (getsockopt(fd_.get(), SOL_SOCKET, SO_PEERCRED, &credentials, &size) != 0) return {};
+  if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &credentials, &size) != 0) return {};
   return {credentials.pid, credentials.uid, credentials.gid};
 }
+
+PeerCredentials ControlSocket::peer() const noexcept { return peer_credentials(fd_.get()); }
 
 Result<base::UniqueFd> ControlSocket::peer_pidfd() const {
   int fd = -1;

@@ -28,6 +28,9 @@ struct PeerCredentials {
   [[nodiscard]] bool known() const noexcept { return pid > 0 && uid != 65534; }
 };
 
+/// Of the peer of a connected Unix domain socket. What the system doesn't tell stays unknown.
+[[nodiscard]] PeerCredentials peer_credentials(int fd) noexcept;
+
 using SharedFd = std::shared_ptr<const base::UniqueFd>;
 
 /// A shared duplicate of a descriptor that somebody else owns. Errors: kSystem (e.g. too many open files).
