@@ -17,6 +17,7 @@ constexpr std::string_view kExample =
     "framerate=(fraction)30/1";
 constexpr std::size_t kMaxTensors = 256;  // NNStreamer's limits
 constexpr std::size_t kMaxRank = 16;
+constexpr std::size_t kMaxName = 63;
 constexpr std::uint64_t kMaxBytes = std::uint64_t{1} << 63;
 
 struct TypeRow {
@@ -102,6 +103,35 @@ Result<std::vector<Tensor>> parse_tensors(const Caps& caps) {
   return tensors;
 }
 
+bool is_name(std::string_view text) noexcept {
+  const auto fits = [](char c) {
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' || c == '-';
+  };
+  return text.size() <= kMaxName && std::all_of(text.begin(), text.end(), fits);
+}
+
+/// A field of ours, which NNStreamer doesn't have: tensors may be found by name.
+Result<void> parse_names(const Caps& caps, std::vector<Tensor>& tensors) {
+  if (!caps.has("names")) return {};
+  const auto text = caps.string("names");
+  if (!text) return tl::unexpected(text.error());
+  const auto names = split(*text, ",.");
+  if (names.size() != tensors.size()) {
+    return caps.refuse(
+        Code::kInvalidArgument, "names",
+        "expected the names of " + std::to_string(tensors.size()) + " tensors, as many as \"types\" has");
+  }
+  for (std::size_t i = 0; i < names.size(); ++i) {
+    if (!is_name(names[i])) {
+      return caps.refuse(
+          Code::kInvalidArgument, "names",
+          "expected names of at most 63 letters, digits, _ and -, found \"" + base::printable(names[i], 32) + "\"");
+    }
+    tensors[i].name = names[i];
+  }
+  return {};
+}
+
 Result<void> check_kind(const Caps& caps) {
   if (auto done = caps.expect("other/tensors"); !done) return done;
   if (!caps.has("format")) return {};  // static is NNStreamer's default
@@ -153,6 +183,7 @@ Result<TensorFormat> TensorFormat::parse(std::string_view text) {
                           "expected " + std::to_string(tensors->size()) + ", as many as \"types\" has");
     }
   }
+  if (auto done = parse_names(*caps, *tensors); !done) return tl::unexpected(std::move(done.error()));
   const auto rate = caps->fraction("framerate");
   if (!rate) return tl::unexpected(rate.error());
   return TensorFormat{std::move(*tensors), rate->n, rate->d};
@@ -161,7 +192,12 @@ Result<TensorFormat> TensorFormat::parse(std::string_view text) {
 std::string TensorFormat::to_caps() const {
   std::string types;
   std::string dimensions;
+  std::string names;
+  bool named = false;
   for (const Tensor& tensor : tensors) {
+    if (&tensor != tensors.data()) names += ',';
+    names += tensor.name;
+    named = named || !tensor.name.empty();
     if (!types.empty()) types += ',';
     types += to_string(tensor.type);
     if (!dimensions.empty()) dimensions += ',';
@@ -171,7 +207,8 @@ std::string TensorFormat::to_caps() const {
   }
   return "other/tensors, format=(string)static, num_tensors=(int)" + std::to_string(tensors.size()) +
          ", types=(string)" + caps_value(types) + ", dimensions=(string)" + caps_value(dimensions) +
-         ", framerate=(fraction)" + std::to_string(fps_n) + "/" + std::to_string(fps_d);
+         (named ? ", names=(string)" + caps_value(names) : "") + ", framerate=(fraction)" + std::to_string(fps_n) +
+         "/" + std::to_string(fps_d);
 }
 
 Result<std::uint64_t> TensorFormat::frame_size() const {

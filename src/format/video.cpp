@@ -35,35 +35,38 @@ enum class Rows : std::uint8_t {
 struct Layout {
   std::string_view formats;  // GStreamer's names, with a space around each
   Rows rows;
+  std::uint8_t sample;  // bytes of one; 0 = packed: several share bytes
   std::array<PlaneShape, 4> planes;
 };
 
 constexpr PlaneShape kNone{0, 0, 0};
 constexpr Layout kLayouts[] = {
-    {" I420 YV12 ", Rows::kFieldPairs, {{{0, 0, 1}, {1, 1, 1}, {1, 1, 1}, kNone}}},
-    {" A420 ", Rows::kFieldPairs, {{{0, 0, 1}, {1, 1, 1}, {1, 1, 1}, {0, 0, 1}}}},
-    {" NV12 NV21 ", Rows::kFieldPairs, {{{0, 0, 1}, {1, 1, 2}, kNone, kNone}}},
-    {" NV16 NV61 ", Rows::kAsIs, {{{0, 0, 1}, {1, 0, 2}, kNone, kNone}}},
-    {" NV24 ", Rows::kAsIs, {{{0, 0, 1}, {0, 0, 2}, kNone, kNone}}},
-    {" Y41B ", Rows::kAsIs, {{{0, 0, 1}, {2, 0, 1}, {2, 0, 1}, kNone}}},
-    {" Y42B ", Rows::kAsIs, {{{0, 0, 1}, {1, 0, 1}, {1, 0, 1}, kNone}}},
-    {" Y444 GBR RGBP BGRP ", Rows::kAsIs, {{{0, 0, 1}, {0, 0, 1}, {0, 0, 1}, kNone}}},
-    {" GBRA ", Rows::kAsIs, {{{0, 0, 1}, {0, 0, 1}, {0, 0, 1}, {0, 0, 1}}}},
-    {" YUY2 YVYU UYVY VYUY ", Rows::kAsIs, {{{1, 0, 4}, kNone, kNone, kNone}}},
-    {" GRAY8 ", Rows::kAsIs, {{{0, 0, 1}, kNone, kNone, kNone}}},
-    {" GRAY16_LE GRAY16_BE RGB16 BGR16 RGB15 BGR15 ", Rows::kAsIs, {{{0, 0, 2}, kNone, kNone, kNone}}},
-    {" RGB BGR v308 IYU2 ", Rows::kAsIs, {{{0, 0, 3}, kNone, kNone, kNone}}},
-    {" RGBA BGRA ARGB ABGR RGBx BGRx xRGB xBGR AYUV VUYA BGR10A2_LE RGB10A2_LE r210 Y410 ",
-     Rows::kAsIs,
-     {{{0, 0, 4}, kNone, kNone, kNone}}},
+    {" I420 YV12 ", Rows::kFieldPairs, 1, {{{0, 0, 1}, {1, 1, 1}, {1, 1, 1}, kNone}}},
+    {" A420 ", Rows::kFieldPairs, 1, {{{0, 0, 1}, {1, 1, 1}, {1, 1, 1}, {0, 0, 1}}}},
+    {" NV12 NV21 ", Rows::kFieldPairs, 1, {{{0, 0, 1}, {1, 1, 2}, kNone, kNone}}},
+    {" NV16 NV61 ", Rows::kAsIs, 1, {{{0, 0, 1}, {1, 0, 2}, kNone, kNone}}},
+    {" NV24 ", Rows::kAsIs, 1, {{{0, 0, 1}, {0, 0, 2}, kNone, kNone}}},
+    {" Y41B ", Rows::kAsIs, 1, {{{0, 0, 1}, {2, 0, 1}, {2, 0, 1}, kNone}}},
+    {" Y42B ", Rows::kAsIs, 1, {{{0, 0, 1}, {1, 0, 1}, {1, 0, 1}, kNone}}},
+    {" Y444 GBR RGBP BGRP ", Rows::kAsIs, 1, {{{0, 0, 1}, {0, 0, 1}, {0, 0, 1}, kNone}}},
+    {" GBRA ", Rows::kAsIs, 1, {{{0, 0, 1}, {0, 0, 1}, {0, 0, 1}, {0, 0, 1}}}},
+    {" YUY2 YVYU UYVY VYUY ", Rows::kAsIs, 1, {{{1, 0, 4}, kNone, kNone, kNone}}},
+    {" GRAY8 ", Rows::kAsIs, 1, {{{0, 0, 1}, kNone, kNone, kNone}}},
+    {" GRAY16_LE GRAY16_BE ", Rows::kAsIs, 2, {{{0, 0, 2}, kNone, kNone, kNone}}},
+    {" RGB16 BGR16 RGB15 BGR15 ", Rows::kAsIs, 0, {{{0, 0, 2}, kNone, kNone, kNone}}},
+    {" BGR10A2_LE RGB10A2_LE r210 Y410 ", Rows::kAsIs, 0, {{{0, 0, 4}, kNone, kNone, kNone}}},
+    {" RGB BGR v308 IYU2 ", Rows::kAsIs, 1, {{{0, 0, 3}, kNone, kNone, kNone}}},
+    {" RGBA BGRA ARGB ABGR RGBx BGRx xRGB xBGR AYUV VUYA ", Rows::kAsIs, 1, {{{0, 0, 4}, kNone, kNone, kNone}}},
     {" ARGB64 AYUV64 ARGB64_LE ARGB64_BE RGBA64_LE RGBA64_BE BGRA64_LE BGRA64_BE ABGR64_LE ABGR64_BE ",
      Rows::kAsIs,
+     2,
      {{{0, 0, 8}, kNone, kNone, kNone}}},
-    {" P010_10LE P010_10BE P012_LE P012_BE P016_LE P016_BE ", Rows::kEven, {{{0, 0, 2}, {1, 1, 4}, kNone, kNone}}},
-    {" I420_10LE I420_10BE I420_12LE I420_12BE ", Rows::kFieldPairs, {{{0, 0, 2}, {1, 1, 2}, {1, 1, 2}, kNone}}},
-    {" I422_10LE I422_10BE I422_12LE I422_12BE ", Rows::kEven, {{{0, 0, 2}, {1, 0, 2}, {1, 0, 2}, kNone}}},
+    {" P010_10LE P010_10BE P012_LE P012_BE P016_LE P016_BE ", Rows::kEven, 2, {{{0, 0, 2}, {1, 1, 4}, kNone, kNone}}},
+    {" I420_10LE I420_10BE I420_12LE I420_12BE ", Rows::kFieldPairs, 2, {{{0, 0, 2}, {1, 1, 2}, {1, 1, 2}, kNone}}},
+    {" I422_10LE I422_10BE I422_12LE I422_12BE ", Rows::kEven, 2, {{{0, 0, 2}, {1, 0, 2}, {1, 0, 2}, kNone}}},
     {" Y444_10LE Y444_10BE Y444_12LE Y444_12BE Y444_16LE Y444_16BE GBR_10LE GBR_10BE GBR_12LE GBR_12BE ",
      Rows::kAsIs,
+     2,
      {{{0, 0, 2}, {0, 0, 2}, {0, 0, 2}, kNone}}},
 };
 
@@ -78,6 +81,10 @@ const Layout* layout_of(const std::string& format) {
 
 constexpr std::uint64_t up_to_multiple(std::uint64_t value, std::uint64_t of) noexcept {
   return (value + of - 1) / of * of;
+}
+
+std::uint64_t points_of(const PlaneShape& shape, int width) noexcept {
+  return up_to_multiple(static_cast<std::uint64_t>(width), 1u << shape.h) >> shape.h;
 }
 
 std::uint64_t rows_of(const PlaneShape& shape, Rows rule, bool interlaced, std::uint64_t height) noexcept {
@@ -144,13 +151,26 @@ Result<std::vector<Plane>> VideoFormat::planes() const {
   std::uint64_t offset = 0;
   for (const PlaneShape& shape : layout->planes) {
     if (shape.bytes == 0) break;
-    const std::uint64_t points = up_to_multiple(static_cast<std::uint64_t>(width), 1u << shape.h) >> shape.h;
-    const std::uint64_t stride = up_to_multiple(points * shape.bytes, kRowAlignment);
+    const std::uint64_t stride = up_to_multiple(points_of(shape, width) * shape.bytes, kRowAlignment);
     const std::uint64_t rows = rows_of(shape, layout->rows, interlaced, static_cast<std::uint64_t>(height));
     planes.push_back({offset, static_cast<std::uint32_t>(stride), static_cast<std::uint32_t>(rows)});
     offset += stride * rows;
   }
   return planes;
+}
+
+Result<std::vector<PlaneSamples>> VideoFormat::samples() const {
+  const auto all = planes();
+  if (!all) return tl::unexpected(all.error());
+  const Layout& layout = *layout_of(format);
+  std::vector<PlaneSamples> samples;
+  for (std::size_t i = 0; i < all->size(); ++i) {
+    const PlaneShape& shape = layout.planes[i];
+    const std::uint32_t sample = layout.sample;
+    samples.push_back({static_cast<std::uint32_t>(points_of(shape, width)), sample != 0 ? shape.bytes / sample : 0,
+                       sample != 0 ? sample : shape.bytes});
+  }
+  return samples;
 }
 
 Result<std::uint64_t> VideoFormat::frame_size() const {

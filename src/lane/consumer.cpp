@@ -46,6 +46,7 @@ Result<std::optional<Frame>> Consumer::try_take() noexcept {
   return std::optional<Frame>(std::get<Frame>(std::move(**item)));
 }
 
+Result<int> Consumer::event_fd() { return core_->event_fd(); }
 const std::string& Consumer::caps() const noexcept { return core_->caps(); }
 Result<void> Consumer::send_upstream(const format::Request& request) { return core_->send(request); }
 void Consumer::on_connection(ConnectionCallback callback) { core_->on_connection(std::move(callback)); }

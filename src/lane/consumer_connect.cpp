@@ -12,6 +12,7 @@
 #include "base/host.hpp"
 #include "lane/consumer_core.hpp"
 #include "lane/consumer_totals.hpp"
+#include "lane/event_pump.hpp"
 #include "lane/profile.hpp"
 #include "lane/settings_check.hpp"
 #include "transport/byte_stream.hpp"
@@ -50,7 +51,7 @@ const char* reason_for(Transport transport) noexcept {
 
 }  // namespace
 
-Result<void> ConsumerCore::connect(std::int64_t deadline_ns) {
+Result<void> ConsumerCore::connect_here(std::int64_t deadline_ns) {
   while (connection_ == nullptr) {
     if (interrupted()) return fail(Code::kInterrupted);
     auto moved = connect_step(deadline_ns);
@@ -175,7 +176,9 @@ Result<bool> ConsumerCore::adopt(Connection* connection, std::string why) {
   setbacks_.clear();
   refusal_.reset();
   earlier_.reset();
-  caps_.clear();   // the next producer may say none
+  // The next producer may say none. Not from the pump's thread: the taking thread may be reading them.
+  forget_caps_ = true;
+  if (pump_ == nullptr) caps_.clear();
   ended_ = false;  // another producer's stream is another one, and waited for
   if (flush_told_) connection->events().emplace_front().event.type = format::EventType::kFlushStop;
   const std::string words = std::string(to_string(connection->transport())) + " (" + reason + ")";

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <new>
+#include <utility>
 
 #include <sys/eventfd.h>
 #include <unistd.h>
@@ -15,6 +16,7 @@
 #include "base/clock.hpp"
 #include "base/text.hpp"
 #include "lane/consumer_totals.hpp"
+#include "lane/event_pump.hpp"
 #include "lane/settings_check.hpp"
 #include "memory/sealed_memory.hpp"
 
@@ -27,7 +29,7 @@ format::Event flush_event(format::EventType type) {
   return event;
 }
 
-Result<base::UniqueFd> event_fd() {
+Result<base::UniqueFd> new_event_fd() {
   base::UniqueFd fd(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
   if (fd.valid()) return fd;
   return fail(Code::kSystem, "no event descriptor: " + base::system_words(errno));
@@ -41,7 +43,7 @@ Result<std::unique_ptr<ConsumerCore>> ConsumerCore::create(ConsumerSettings sett
   if (!descriptor) return tl::unexpected(descriptor.error());
   auto ways = consumer_ways(*descriptor, settings.transport);
   if (!ways) return tl::unexpected(std::move(ways.error()));
-  auto interrupt_fd = event_fd();
+  auto interrupt_fd = new_event_fd();
   if (!interrupt_fd) return tl::unexpected(std::move(interrupt_fd.error()));
   std::string canonical = descriptor->to_string();
   return std::unique_ptr<ConsumerCore>(
@@ -49,7 +51,7 @@ Result<std::unique_ptr<ConsumerCore>> ConsumerCore::create(ConsumerSettings sett
 }
 
 Result<std::unique_ptr<ConsumerCore>> ConsumerCore::create(Connection* connection, std::string descriptor) {
-  auto interrupt_fd = event_fd();
+  auto interrupt_fd = new_event_fd();
   if (!interrupt_fd) {
     connection->drop();
     return tl::unexpected(std::move(interrupt_fd.error()));
@@ -88,8 +90,8 @@ bool ConsumerCore::spin_briefly() noexcept {
 }
 
 bool ConsumerCore::plain() const noexcept {
-  return connection_ != nullptr && !interrupted() && !ended_ && !stash_ && connection_->events().empty() &&
-         !connection_->flush_is_open();
+  return connection_ != nullptr && pump_ == nullptr && !interrupted() && !ended_ && !stash_ &&
+         connection_->events().empty() && !connection_->flush_is_open();
 }
 
 [[gnu::flatten]] void ConsumerCore::take(Result<Frame>& frame, std::chrono::nanoseconds timeout) {
@@ -146,9 +148,11 @@ Connection::Step ConsumerCore::take_meanwhile(Frame& frame) noexcept {
   return Step::kMarker;
 }
 
-[[gnu::noinline]] Result<std::optional<Item>> ConsumerCore::next(std::int64_t deadline_ns, bool events) {
+[[gnu::noinline]] Result<std::optional<Item>> ConsumerCore::next_here(std::int64_t deadline_ns, bool events) {
   for (;;) {
     if (interrupted()) return fail(Code::kInterrupted);
+    if (std::exchange(forget_caps_, false)) caps_.clear();
+    if (ahead_) return tl::unexpected(*std::exchange(ahead_, std::nullopt));
     if (flush_news()) {
       auto told = tell_flush();
       if (told && events) return told;
@@ -333,9 +337,11 @@ void ConsumerCore::close() noexcept {
   if (getpid() != pid_) {  // a forked child's copy: the mappings are not there, and the connection is the parent's
     connection_ = spare_ = nullptr;
     static_cast<void>(approach_.release());
+    static_cast<void>(pump_.release());                              // its thread isn't here
     static_cast<void>(new (std::nothrow) Frame(std::move(stash_)));  // never released: its page isn't mapped here
     return;
   }
+  stop_pump();
   approach_.reset();
   if (spare_ != nullptr) std::exchange(spare_, nullptr)->drop();
   drop_connection();

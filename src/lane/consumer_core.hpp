@@ -22,6 +22,8 @@
 
 namespace framelane::lane {
 
+class EventPump;
+
 /// What a Consumer is made of: connects, takes, connects again.
 ///
 /// Threads: as Consumer.
@@ -32,13 +34,20 @@ class ConsumerCore {
   [[nodiscard]] static Result<std::unique_ptr<ConsumerCore>> create(Connection* connection, std::string descriptor);
   ~ConsumerCore();
 
-  [[nodiscard]] Result<void> connect(std::int64_t deadline_ns);
+  [[nodiscard]] Result<void> connect(std::int64_t deadline_ns) {
+    return pump_ != nullptr ? connect_in_turn(deadline_ns) : connect_here(deadline_ns);
+  }
   /// The next frame, or an event if `events`; empty when `deadline_ns` is 0 and nothing is there.
-  [[nodiscard]] Result<std::optional<Item>> next(std::int64_t deadline_ns, bool events);
+  [[nodiscard]] Result<std::optional<Item>> next(std::int64_t deadline_ns, bool events) {
+    return pump_ != nullptr ? next_in_turn(deadline_ns, events) : next_here(deadline_ns, events);
+  }
   /// The same for frames alone; `frame` holds an empty Frame, and then the next one or the error.
   void take(Result<Frame>& frame, std::chrono::nanoseconds timeout);
   /// The hot path: a frame that is there and that no event stands before.
   [[nodiscard]] Result<bool> take_at_once(Frame& frame);
+
+  /// Readable when next() wouldn't wait. From then on a thread waits between two takes.
+  [[nodiscard]] Result<int> event_fd();
 
   [[nodiscard]] Result<void> send(const format::Request& request);
   void on_connection(Consumer::ConnectionCallback callback);
@@ -70,7 +79,14 @@ class ConsumerCore {
 
   ConsumerCore(ConsumerSettings settings, std::string descriptor, std::vector<Way> ways, base::UniqueFd interrupt_fd);
 
+  // with event_fd()
+  [[nodiscard]] Result<std::optional<Item>> next_in_turn(std::int64_t deadline_ns, bool events);
+  [[nodiscard]] Result<void> connect_in_turn(std::int64_t deadline_ns);
+  [[nodiscard]] bool await_item(std::int64_t deadline_ns);
+  void stop_pump() noexcept;
+
   // connect
+  [[nodiscard]] Result<void> connect_here(std::int64_t deadline_ns);
   [[nodiscard]] Result<bool> connect_step(std::int64_t until_ns);
   [[nodiscard]] ApproachSettings approach_settings() const;
   [[nodiscard]] Result<bool> try_way();
@@ -87,6 +103,7 @@ class ConsumerCore {
   void set_connection(Connection* connection) noexcept;
 
   // take
+  [[nodiscard]] Result<std::optional<Item>> next_here(std::int64_t deadline_ns, bool events);
   [[nodiscard]] Result<bool> poll_connection(std::int64_t deadline_ns);
   [[nodiscard]] Result<std::optional<Item>> deliver(bool events);
   [[nodiscard]] Result<bool> after_error(const Error& error);
@@ -134,6 +151,10 @@ class ConsumerCore {
   std::uint64_t event_index_ = 0;  // Pending::index of the last event
   bool flush_told_ = false;        // the caller knows of a flush that isn't over
   std::optional<Error> final_;     // closed, or lost for good
+  std::optional<Error> ahead_;     // what connecting failed with while the pump waited: next() says it
+  bool forget_caps_ = false;       // a new producer is connected: next() forgets the old one's
+  bool ended_told_ = false;        // the caller was told of an end, and nothing came since
+  std::unique_ptr<EventPump> pump_;
 
   mutable std::mutex mutex_;  // connection_ for other threads, and the totals
   std::unique_ptr<Totals> totals_;

@@ -4,12 +4,9 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
-#include <csignal>
-#include <system_error>
 #include <utility>
 
 #include <poll.h>
-#include <pthread.h>
 #include <sys/eventfd.h>
 #include <sys/socket.h>
 
@@ -18,6 +15,7 @@
 #include "base/clock.hpp"
 #include "base/host.hpp"
 #include "base/text.hpp"
+#include "base/thread.hpp"
 #include "lane/approach.hpp"
 #include "transport/control_server.hpp"
 #include "transport/stream_socket.hpp"
@@ -48,22 +46,6 @@ wire::RejectCode reject_code(const Error& why) noexcept {
   }
 }
 
-/// A thread that takes no signals: those are for the application's own.
-Result<std::thread> start_thread(const std::function<void()>& body) {
-  sigset_t all;
-  sigset_t before;
-  sigfillset(&all);
-  pthread_sigmask(SIG_SETMASK, &all, &before);
-  Result<std::thread> thread = fail(Code::kSystem);
-  try {
-    thread = std::thread(body);
-  } catch (const std::system_error& error) {
-    thread = fail(Code::kSystem, std::string("no thread for a consumer: ") + error.what());
-  }
-  pthread_sigmask(SIG_SETMASK, &before, nullptr);
-  return thread;
-}
-
 }  // namespace
 
 class Relay::Door final : public ring::StandIn {
@@ -92,8 +74,7 @@ Relay::~Relay() = default;
 Result<void> Relay::start(std::function<void()> over) {
   if (!stop_fd_.valid()) return fail(Code::kSystem, "no event descriptor for a consumer");
   over_ = std::move(over);
-  auto thread = start_thread([this] {
-    pthread_setname_np(pthread_self(), "framelane-relay");
+  auto thread = base::start_thread("framelane-relay", [this] {
     const auto served = serve();
     watch_.reset();
     if (stream_ != nullptr) stream_->shutdown();

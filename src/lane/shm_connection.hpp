@@ -33,6 +33,8 @@ class ShmConnection final : public Connection, private ring::ControlIn {
   }
   [[nodiscard]] Result<Step> poll(Frame& frame) override;
   [[nodiscard]] bool spin_briefly() noexcept override { return !awaits_message_ && reader_->spin_briefly(); }
+  /// True when poll() may find something.
+  [[nodiscard]] bool ready() const noexcept { return reader_->ready(); }
   void wait(const std::function<bool()>& stop, std::int64_t deadline_ns) noexcept override;
   void wake() noexcept override;
   [[nodiscard]] bool awaits_message() const noexcept override { return awaits_message_; }

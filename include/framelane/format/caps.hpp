@@ -30,6 +30,15 @@ struct Plane {
   friend bool operator==(const Plane&, const Plane&) = default;
 };
 
+/// How the samples of a plane lie in its rows: an array of shape [Plane::rows, columns, channels].
+struct PlaneSamples {
+  std::uint32_t columns = 0;      ///< points in a row
+  std::uint32_t channels = 0;     ///< samples of a point, side by side; 0: they share bytes, as in RGB16
+  std::uint32_t sample_size = 0;  ///< bytes of one sample; of a whole point where channels is 0
+
+  friend bool operator==(const PlaneSamples&, const PlaneSamples&) = default;
+};
+
 /// video/x-raw.
 struct VideoFormat {
   std::string format;  ///< GStreamer's name, e.g. "I420"
@@ -46,6 +55,9 @@ struct VideoFormat {
   /// Errors: kInvalidArgument (a size below 1), kTooLarge (a side beyond 2^24), kUnsupported (a format or interlace
   ///         mode that this table lacks).
   [[nodiscard]] Result<std::vector<Plane>> planes() const;
+
+  /// Of each of planes(), in the same order. Errors: as planes().
+  [[nodiscard]] Result<std::vector<PlaneSamples>> samples() const;
 
   /// Bytes of one frame with these planes. Errors: as planes().
   [[nodiscard]] Result<std::uint64_t> frame_size() const;
@@ -97,6 +109,7 @@ enum class TensorType : std::uint8_t {
 struct Tensor {
   TensorType type = TensorType::kUint8;
   std::vector<std::uint32_t> dimensions;  ///< innermost first: C's [H][W][3] is 3:W:H. 1 to 16 of them, each at least 1
+  std::string name = {};  ///< [A-Za-z0-9_-]{0,63}; empty = none. Travels in a field of its own, which others ignore
 
   /// Bytes. Errors: kInvalidArgument (no dimensions or one that is 0), kTooLarge (beyond 2^63).
   [[nodiscard]] Result<std::uint64_t> size() const;
