@@ -48,6 +48,20 @@ TEST(TensorCaps, ArePrintedAsGStreamerPrintsThem) {
             "dimensions=(string)\"3:4\\,9\", framerate=(fraction)30/1");
 }
 
+TEST(TensorCaps, HaveNamesInAFieldOfTheirOwn) {
+  const TensorFormat named{{{TensorType::kUint8, {3}, "rgb"}, {TensorType::kInt16, {7}}}, 0, 1};
+  EXPECT_NE(named.to_caps().find(", names=(string)\"rgb\\,\", "), std::string::npos) << named.to_caps();
+  EXPECT_EQ(parsed(named.to_caps()), named);
+  EXPECT_EQ(parsed("other/tensors,types=uint8.int16,dimensions=3.7,names=rgb.,framerate=0/1"), named);
+  const std::string caps = "other/tensors,types=uint8,dimensions=3,framerate=0/1,names=";
+  for (const std::string& names : {std::string("a.b"), std::string("\"a b\""), std::string(64, 'n')}) {
+    const auto refused = TensorFormat::parse(caps + names);
+    ASSERT_FALSE(refused) << names;
+    EXPECT_EQ(refused.error().code, Code::kInvalidArgument);
+  }
+  EXPECT_EQ(parsed(caps + std::string(63, 'n')).tensors.front().name, std::string(63, 'n'));
+}
+
 TEST(TensorCaps, ComeBackAsTheyWere) {
   TensorFormat many{{}, 1, 3};
   for (std::uint32_t i = 0; i < 256; ++i) {

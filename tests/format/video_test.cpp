@@ -117,6 +117,20 @@ TEST(VideoFrame, HasMoreChromaRowsWhenTwoFieldsShareThem) {
   }
 }
 
+using Samples = std::vector<PlaneSamples>;
+
+TEST(VideoFrame, KnowsHowSamplesLieInItsPlanes) {
+  EXPECT_EQ(sized("I420", 5, 3).samples().value_or(Samples{}), (Samples{{5, 1, 1}, {3, 1, 1}, {3, 1, 1}}));
+  EXPECT_EQ(sized("NV12", 3, 3).samples().value_or(Samples{}), (Samples{{3, 1, 1}, {2, 2, 1}}));
+  EXPECT_EQ(sized("P010_10LE", 3, 3).samples().value_or(Samples{}), (Samples{{3, 1, 2}, {2, 2, 2}}));
+  EXPECT_EQ(sized("BGR", 5, 1).samples().value_or(Samples{}), (Samples{{5, 3, 1}}));
+  EXPECT_EQ(sized("ARGB64", 5, 1).samples().value_or(Samples{}), (Samples{{5, 4, 2}}));
+  EXPECT_EQ(sized("GRAY16_LE", 5, 1).samples().value_or(Samples{}), (Samples{{5, 1, 2}}));
+  EXPECT_EQ(sized("YUY2", 5, 1).samples().value_or(Samples{}), (Samples{{3, 4, 1}}));
+  EXPECT_EQ(sized("RGB16", 5, 1).samples().value_or(Samples{}), (Samples{{5, 0, 2}})) << "they share bytes";
+  EXPECT_FALSE(sized("ENCODED", 4, 4).samples());
+}
+
 Code size_error(const VideoFormat& video) {
   const auto size = video.frame_size();
   EXPECT_FALSE(size) << video.to_caps();
