@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""Every public header compiles alone, and twice in a row, without a warning.
+"""Every public header compiles alone, and twice in a row, without a warning; those of C as C99 and as C++.
 
 check_headers.py INCLUDE_DIR COMPILER [FLAG...]
 """
@@ -14,10 +14,13 @@ FLAGS = ["-fsyntax-only", "-Wall", "-Wextra", "-Wpedantic", "-Wshadow", "-Wconve
          "-Werror"]
 
 
-def compile_alone(header: Path, include_dir: Path, compiler: list) -> str:
+CPP = ("-x", "c++", "-std=c++20")
+C99 = ("-x", "c", "-std=c99")
+
+
+def compile_alone(header: Path, language: tuple, include_dir: Path, compiler: list) -> str:
     """What the compiler says; empty when all is well."""
     line = f'#include "{header.relative_to(include_dir)}"\n'
-    language = ["-x", "c", "-std=c11"] if header.suffix == ".h" else ["-x", "c++", "-std=c++20"]
     result = subprocess.run([*compiler, *FLAGS, *language, f"-I{include_dir}", "-"], input=line + line, text=True,
                             capture_output=True)
     return f"{header}:\n{result.stderr or result.stdout}" if result.returncode != 0 else ""
@@ -27,7 +30,8 @@ def main(arguments: list) -> int:
     include_dir, compiler = Path(arguments[0]), arguments[1:]
     headers = sorted(path for path in include_dir.rglob("*") if path.suffix in {".h", ".hpp"})
     with ThreadPoolExecutor(os.cpu_count()) as pool:
-        said = pool.map(lambda header: compile_alone(header, include_dir, compiler), headers)
+        ways = [(header, CPP) for header in headers] + [(header, C99) for header in headers if header.suffix == ".h"]
+        said = pool.map(lambda way: compile_alone(*way, include_dir, compiler), ways)
         complaints = [text for text in said if text]
     print("\n".join(complaints) if complaints else f"{len(headers)} public headers compile alone")
     return 1 if complaints or not headers else 0

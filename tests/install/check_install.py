@@ -8,6 +8,7 @@ PLUGINS: the folder of the GStreamer elements, or no. TLS: yes or no.
 """
 import os
 import shlex
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -25,6 +26,9 @@ def run(command: list, **options) -> str:
 
 def check_files(root: Path, libdir: Path, plugins: Path | None) -> None:
     missing = [str(path) for path in (libdir / "libframelane.so", libdir / "pkgconfig/framelane.pc",
+                                      libdir / "cmake/framelane/framelaneConfig.cmake",
+                                      libdir / "cmake/framelane/framelaneConfigVersion.cmake",
+                                      root / "include/framelane/framelane.h",
                                       root / "include/framelane/lane/producer.hpp") if not path.exists()]
     if plugins is not None and not list(plugins.glob("libgstframelane.so")):
         missing.append(f"{plugins}/libgstframelane.so")
@@ -41,6 +45,34 @@ def check_tls(libdir: Path, compiler: tuple, program: Path) -> None:
     print("the TLS library:", run([program], env=env).strip())
 
 
+def check_c(folder: Path, flags: list, env: dict) -> None:
+    """C users need a C compiler, the flags of pkg-config, and nothing of C++."""
+    program = folder / "consumer_c"
+    run(["cc", "-std=c99", "-pedantic", "-Werror", HERE / "consumer.c", "-o", program, *flags], env=env)
+    print("in C:", run([program], env=env).strip())
+
+
+def check_cmake(folder: Path, root: Path, env: dict) -> None:
+    if shutil.which("cmake") is None:
+        return print("find_package(framelane) wasn't tried: there is no cmake (Debian: install cmake)")
+    for language in ("C", "CXX"):
+        build = folder / f"cmake-{language}"
+        run(["cmake", "-S", HERE / "cmake_project", "-B", build, f"-DLANGUAGE={language}", f"-DSOURCES={HERE}",
+             f"-DCMAKE_PREFIX_PATH={root}"], env=env)
+        run(["cmake", "--build", build], env=env)
+        print(f"by CMake in {language}:", run([build / "consumer"], env=env).strip())
+    script = folder / "newer.cmake"
+    script.write_text(f"""
+        set(PACKAGE_FIND_VERSION 99)
+        set(PACKAGE_FIND_VERSION_MAJOR 99)
+        include({next(root.rglob("framelaneConfigVersion.cmake"))})
+        if(PACKAGE_VERSION_COMPATIBLE)
+          message(FATAL_ERROR "version 99 isn't there, but is said to be")
+        endif()
+        """)
+    run(["cmake", "-P", script])
+
+
 def main(build: str, prefix: str, libdir: str, plugins: str, tls: str, *compiler: str) -> int:
     with tempfile.TemporaryDirectory() as folder:
         run(["meson", "install", "-C", build, "--no-rebuild", "--quiet", "--destdir", folder])
@@ -52,6 +84,8 @@ def main(build: str, prefix: str, libdir: str, plugins: str, tls: str, *compiler
         flags = shlex.split(run(["pkg-config", "--cflags", "--libs", "framelane"], env=env))
         program = Path(folder) / "consumer"
         run([*compiler, "-std=c++20", HERE / "consumer.cpp", "-o", program, *flags], env=env)
+        check_c(Path(folder), flags, env)
+        check_cmake(Path(folder), root, env)
         if tls == "yes":
             check_tls(root / libdir, compiler, Path(folder) / "finds_tls")
         print(f"built with {shlex.join(flags)}; it says: {run([program], env=env).strip()}")
