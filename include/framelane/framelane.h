@@ -81,7 +81,7 @@ typedef enum framelane_code {
 } framelane_code;
 
 /* The field's name of a code, e.g. "timeout"; "ok", and "unknown" for other numbers. Never NULL. */
-FRAMELANE_API const char* framelane_code_name(int32_t code);
+FRAMELANE_API const char* framelane_code_name(framelane_code code);
 /* The sentence of the last call of this thread that failed; "" before the first. At most 1023 bytes. It stays until
  * the next call that fails, so read it before another call. Never NULL. */
 FRAMELANE_API const char* framelane_error_text(void);
@@ -163,6 +163,7 @@ typedef struct framelane_call framelane_call;             /* a request that was 
 typedef struct framelane_response framelane_response;     /* the answer to it, reference counted */
 typedef struct framelane_server framelane_server;         /* answering end of a pair of lanes */
 typedef struct framelane_request framelane_request;       /* a request to be answered */
+typedef struct framelane_observer framelane_observer;     /* watches a lane without taking part */
 typedef struct framelane_descriptor framelane_descriptor; /* text that says where a lane is, parsed */
 typedef struct framelane_format framelane_format;         /* caps, parsed; reference counted */
 
@@ -330,11 +331,15 @@ typedef struct framelane_consumer_info {
   int32_t demoted;   /* 1: lost that until it catches up */
   int32_t latest;    /* 1: its mode is FRAMELANE_MODE_LATEST */
   uint32_t held;     /* slots that it still reads */
+  uint32_t max_held; /* slots that it may hold; with so many held it takes copies */
+  int32_t sleeping;  /* 1: waits for a frame in the kernel now, and so costs a wake */
   uint32_t padding;
   uint64_t lag;              /* published, not yet taken */
   uint64_t taken;            /* as the consumer counts */
   uint64_t skipped;          /* as the consumer counts */
   uint64_t copied;           /* taken as private copies, as the consumer counts */
+  uint64_t sleeps;           /* waits that ended in a sleep, as the consumer counts */
+  uint64_t spins;            /* waits that ended while spinning, as the consumer counts */
   framelane_latency latency; /* publish to take */
   char name[64];             /* the consumer's process name, cut to 63 bytes */
   char address[64];          /* with TCP its host and port; else "" */
@@ -345,6 +350,7 @@ typedef struct framelane_producer_stats {
   uint32_t size;
   uint32_t num_consumers; /* connected now */
   uint64_t published;
+  uint64_t bytes;        /* of the payloads of those */
   uint64_t dropped_full; /* new frames dropped: the ring was full (leaky upstream, or full_timeout_ns) */
   uint64_t passed_over;  /* unread frames taken from slow consumers (leaky downstream) */
   uint64_t full_waits;   /* publishes that had to wait */
@@ -755,6 +761,78 @@ FRAMELANE_API framelane_code framelane_request_respond_error(framelane_request* 
                                                              const char* text);
 /* Gives the handle back; a request without an answer gets an error answer (FRAMELANE_REFUSED). */
 FRAMELANE_API void framelane_request_free(framelane_request* request);
+
+/* ---- Observers -------------------------------------------------------------------------------------------------- */
+
+/* What was found behind a lane's name. */
+enum {
+  FRAMELANE_LANE_ALIVE = 0,  /* a process listens there */
+  FRAMELANE_LANE_BUSY = 1,   /* a process listens, but has taken in nobody for a while: stopped, or overloaded */
+  FRAMELANE_LANE_STALE = 2,  /* a producer that is gone left its socket */
+  FRAMELANE_LANE_FOREIGN = 3 /* no lane: this can't be connected to as one */
+};
+
+typedef struct framelane_found_lane {
+  uint32_t size;
+  int32_t state; /* FRAMELANE_LANE_ */
+  char name[72];
+  char path[112]; /* of its control socket */
+} framelane_found_lane;
+
+/* The lanes in a directory (NULL: the runtime directory), by name: writes the first `capacity` (NULL and 0: none) and
+ * how many there are. lanes[0].size says the size of each. Never waits. Lanes served over TCP alone can't be found. */
+FRAMELANE_API framelane_code framelane_find_lanes(const char* directory, framelane_found_lane* lanes, size_t capacity,
+                                                  size_t* count);
+/* "alive", "busy", "stale", "foreign"; "unknown". Never NULL. */
+FRAMELANE_API const char* framelane_lane_state_name(int32_t state);
+
+/* A lane as its producer sees it at one moment. Counts are since it was opened: the difference of two with the same
+ * instance_id, over the difference of their at_ns, is a rate. All of it is what another process says: texts are made
+ * printable ASCII, numbers may be any. */
+typedef struct framelane_lane_stats {
+  uint32_t size;
+  int32_t pid;        /* the producer's, in its own pid namespace */
+  int64_t at_ns;      /* CLOCK_MONOTONIC: when this was so */
+  int64_t opened_ns;  /* CLOCK_MONOTONIC: when the producer was opened */
+  uint64_t slot_size; /* bytes that a frame may have, of the newest segment; 0: none yet */
+  uint64_t unread;    /* frames that the slowest gating consumer has to take; at `burst` the lane is full */
+  uint64_t published; /* frames */
+  uint64_t bytes;     /* of the payloads of those */
+  uint64_t dropped_full;
+  uint64_t passed_over;
+  uint64_t full_waits;
+  uint64_t wakes;
+  uint64_t demotions;
+  uint64_t evictions;
+  uint64_t copied;
+  int32_t ended;  /* 1: the stream has ended, and no new one has begun */
+  int32_t leaky;  /* FRAMELANE_LEAKY_ */
+  uint32_t slots; /* that can be used now */
+  uint32_t loans; /* slots out for writing */
+  uint32_t burst; /* frames */
+  uint32_t max_consumers;
+  uint32_t num_consumers; /* connected */
+  uint32_t padding;
+  uint8_t instance_id[16]; /* random, of this producer */
+  char program[64];        /* its process's name, cut to 63 bytes */
+  char lane[72];
+  const char* descriptor; /* all places where it is served; the observer's, until its next framelane_observer_stats() */
+  const char* caps;       /* "" when none were set; cut to 4096 bytes; the observer's, likewise */
+} framelane_lane_stats;
+
+/* Connects to the lane of a name or descriptor on this host; doesn't wait. It takes no frame, gets no memory, and is
+ * never waited for. FRAMELANE_NOT_FOUND: no producer there. Give it back with framelane_observer_close().
+ * Threads: one at a time; never in a callback of this library. */
+FRAMELANE_API framelane_code framelane_observer_open(const char* lane, framelane_observer** observer);
+FRAMELANE_API void framelane_observer_close(framelane_observer* observer);
+/* Asks without waiting for the answer, which the next stats call takes: so one thread can ask many lanes at once. */
+FRAMELANE_API framelane_code framelane_observer_ask(framelane_observer* observer);
+/* Asks, unless ask did, and waits for the answer: the lane, and the first `capacity` of its consumers (NULL and 0:
+ * none; stats->num_consumers says how many there are). FRAMELANE_TIMEOUT: ask again later; after another error open
+ * anew. */
+FRAMELANE_API framelane_code framelane_observer_stats(framelane_observer* observer, int64_t timeout_ns,
+                                                      framelane_lane_stats* stats, framelane_consumer_info* consumers,
+                                                      size_t capacity);
 
 /* ---- Descriptors ------------------------------------------------------------------------------------------------ */
 

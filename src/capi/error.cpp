@@ -49,7 +49,7 @@ framelane_code missing(const char* what) noexcept {
 
 }  // namespace framelane::capi
 
-const char* framelane_code_name(int32_t code) {
+const char* framelane_code_name(framelane_code code) {
   if (code == FRAMELANE_OK) return "ok";
   if (code < FRAMELANE_TIMEOUT || code > FRAMELANE_SYSTEM) return "unknown";
   return framelane::to_string(static_cast<framelane::Code>(code)).data();  // of literals

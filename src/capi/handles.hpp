@@ -54,6 +54,12 @@ class Caps {
   return {from.count, from.min_ns, from.p50_ns, from.p90_ns, from.p99_ns, from.p999_ns, from.p9999_ns, from.max_ns};
 }
 
+[[nodiscard]] framelane_consumer_info consumer_to_c(const ConsumerInfo& from) noexcept;
+/// The caller's array for consumers; NULL is fine when `capacity` is 0.
+framelane_code check_consumers(const framelane_consumer_info* consumers, std::size_t capacity) noexcept;
+void write_consumers(const std::vector<ConsumerInfo>& from, framelane_consumer_info* consumers,
+                     std::size_t capacity) noexcept;
+
 /// Reads `info` (may be NULL) and `options` (may be NULL).
 struct PublishArguments {
   framelane_code read(const framelane_frame_info* given_info, const framelane_publish_options* given_options) noexcept;

@@ -21,31 +21,11 @@ struct framelane_producer {
 namespace framelane::capi {
 namespace {
 
-framelane_consumer_info to_c(const ConsumerInfo& from) noexcept {
-  framelane_consumer_info to{};
-  to.size = sizeof to;
-  to.id = from.id;
-  to.pid = from.pid;
-  to.uid = from.uid;
-  to.transport = transport_number(from.transport);
-  to.gating = from.gating ? 1 : 0;
-  to.demoted = from.demoted ? 1 : 0;
-  to.latest = from.latest ? 1 : 0;
-  to.held = from.held;
-  to.lag = from.lag;
-  to.taken = from.taken;
-  to.skipped = from.skipped;
-  to.copied = from.copied;
-  to.latency = latency_to_c(from.latency);
-  copy_text(from.name, to.name);
-  copy_text(from.address, to.address);
-  return to;
-}
-
 framelane_producer_stats to_c(const ProducerStats& from) noexcept {
   framelane_producer_stats to{};
   to.num_consumers = static_cast<std::uint32_t>(from.consumers.size());
   to.published = from.published;
+  to.bytes = from.bytes;
   to.dropped_full = from.dropped_full;
   to.passed_over = from.passed_over;
   to.full_waits = from.full_waits;
@@ -303,7 +283,7 @@ framelane_code framelane_producer_on_consumer(framelane_producer* producer, fram
     Producer::ConsumerCallback callback;
     if (notify != nullptr) {
       callback = [notify, user](const ConsumerInfo& info, bool joined, std::string_view reason) {
-        const framelane_consumer_info told = to_c(info);
+        const framelane_consumer_info told = consumer_to_c(info);
         notify(&told, joined ? 1 : 0, std::string(reason).c_str(), user);
       };
     }
@@ -345,18 +325,11 @@ framelane_code framelane_producer_get_stats(const framelane_producer* producer, 
                                             framelane_consumer_info* consumers, size_t capacity) {
   if (producer == nullptr) return missing("producer");
   if (const auto code = check_struct(stats, "framelane_producer_stats"); code != FRAMELANE_OK) return code;
-  if (capacity != 0) {
-    if (const auto code = check_struct(consumers, "framelane_consumer_info"); code != FRAMELANE_OK) return code;
-  }
+  if (const auto code = check_consumers(consumers, capacity); code != FRAMELANE_OK) return code;
   return guarded([&] {
     const ProducerStats all = producer->producer.stats();
     write_struct(to_c(all), stats);
-    const auto size = capacity != 0 ? static_cast<std::uint32_t>(stated_size(consumers)) : 0;
-    for (std::size_t i = 0; i < std::min(capacity, all.consumers.size()); ++i) {
-      framelane_consumer_info* const to = element(consumers, i);
-      to->size = size;
-      write_struct(to_c(all.consumers[i]), to);
-    }
+    write_consumers(all.consumers, consumers, capacity);
     return FRAMELANE_OK;
   });
 }

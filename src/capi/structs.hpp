@@ -67,6 +67,17 @@ T* element(T* first, std::size_t index) noexcept {
   return reinterpret_cast<T*>(reinterpret_cast<Byte*>(first) + index * stated_size(first));
 }
 
+/// Writes `count` results to the caller's array, whose first element states the size of each.
+template <class From, class To, class Convert>
+void write_each(From from, std::size_t count, To* to, Convert convert) noexcept {
+  const std::size_t size = count != 0 ? stated_size(to) : 0;
+  for (std::size_t i = 0; i < count; ++i, ++from) {
+    To* const one = element(to, i);
+    one->size = static_cast<std::uint32_t>(size);
+    write_struct(convert(*from), one);
+  }
+}
+
 /// What an ..._init function does; nothing where `size` can't be.
 template <class T>
 void init_struct(const T& defaults, T* given, std::size_t size) noexcept {

@@ -2,6 +2,7 @@
 /* Plain C: every function of framelane.h, without a handle. None may crash; each says what it says then. check_abi.py
  * looks that none is left out. */
 #include <stdio.h>
+#include <string.h>
 
 #include "framelane/framelane.h"
 
@@ -16,7 +17,8 @@ static void expect(int holds, const char* name) {
 static void library_without_handle(void) {
   expect(framelane_version() != NULL, "framelane_version");
   expect(framelane_version_number() > 0, "framelane_version_number");
-  expect(framelane_code_name(0) != NULL, "framelane_code_name");
+  expect(framelane_code_name(FRAMELANE_OK) != NULL, "framelane_code_name");
+  expect(strcmp(framelane_code_name((framelane_code)16), "unknown") == 0, "framelane_code_name of none");
   expect(framelane_error_text() != NULL, "framelane_error_text");
   expect(framelane_error_code() == FRAMELANE_INVALID_ARGUMENT, "framelane_error_code");
   expect(framelane_set_log_hook(NULL, NULL) == FRAMELANE_OK, "framelane_set_log_hook");
@@ -173,6 +175,15 @@ static void server_without_handle(void) {
   framelane_request_free(NULL);
 }
 
+static void observer_without_handle(void) {
+  expect(framelane_find_lanes(NULL, NULL, 0, NULL) == FRAMELANE_INVALID_ARGUMENT, "framelane_find_lanes");
+  expect(framelane_lane_state_name(0) != NULL, "framelane_lane_state_name");
+  expect(framelane_observer_open(NULL, NULL) == FRAMELANE_INVALID_ARGUMENT, "framelane_observer_open");
+  framelane_observer_close(NULL);
+  expect(framelane_observer_ask(NULL) == FRAMELANE_INVALID_ARGUMENT, "framelane_observer_ask");
+  expect(framelane_observer_stats(NULL, 0, NULL, NULL, 0) == FRAMELANE_INVALID_ARGUMENT, "framelane_observer_stats");
+}
+
 static void descriptor_without_handle(void) {
   expect(framelane_descriptor_parse(NULL, 0, NULL) == FRAMELANE_INVALID_ARGUMENT, "framelane_descriptor_parse");
   expect(framelane_descriptor_from_addresses(NULL, 0, NULL) == FRAMELANE_INVALID_ARGUMENT,
@@ -215,6 +226,7 @@ int main(void) {
   consumer_without_handle();
   client_without_handle();
   server_without_handle();
+  observer_without_handle();
   descriptor_without_handle();
   format_without_handle();
   library_without_handle();

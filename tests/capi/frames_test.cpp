@@ -317,6 +317,46 @@ TEST_F(CLane, StatisticsOfBothEnds) {
   framelane_frame_unref(frame);
 }
 
+TEST_F(CLane, ObserversSeeALaneFromOutside) {
+  ASSERT_EQ(framelane_producer_set_caps(producer_, kCaps), FRAMELANE_OK);
+  publish(1);
+  framelane_frame* frame = take();
+  std::size_t count = 0;
+  ASSERT_EQ(framelane_find_lanes(nullptr, nullptr, 0, &count), FRAMELANE_OK) << framelane_error_text();
+  EXPECT_EQ(count, 1u);
+  framelane_found_lane found[2]{};
+  EXPECT_EQ(framelane_find_lanes(nullptr, found, 2, &count), FRAMELANE_INVALID_ARGUMENT) << "no size was set";
+  found[0].size = sizeof found[0];
+  ASSERT_EQ(framelane_find_lanes(directory_.c_str(), found, 2, &count), FRAMELANE_OK) << framelane_error_text();
+  EXPECT_STREQ(found[0].name, "cam0");
+  EXPECT_EQ(found[0].state, FRAMELANE_LANE_ALIVE);
+  EXPECT_EQ(found[0].path, directory_ + "/cam0");
+  EXPECT_STREQ(framelane_lane_state_name(FRAMELANE_LANE_STALE), "stale");
+  EXPECT_STREQ(framelane_lane_state_name(4), "unknown");
+
+  framelane_observer* observer = nullptr;
+  EXPECT_EQ(framelane_observer_open("nobody", &observer), FRAMELANE_NOT_FOUND);
+  ASSERT_EQ(framelane_observer_open("cam0", &observer), FRAMELANE_OK) << framelane_error_text();
+  ASSERT_EQ(framelane_observer_ask(observer), FRAMELANE_OK);
+  framelane_lane_stats stats{};
+  stats.size = sizeof stats;
+  framelane_consumer_info consumers[2]{};
+  consumers[0].size = sizeof consumers[0];
+  ASSERT_EQ(framelane_observer_stats(observer, kPatience, &stats, consumers, 2), FRAMELANE_OK)
+      << framelane_error_text();
+  EXPECT_EQ(stats.published, 1u);
+  EXPECT_EQ(stats.bytes, 5000u);
+  EXPECT_EQ(stats.burst, 8u);
+  EXPECT_STREQ(stats.caps, kCaps);
+  EXPECT_STREQ(stats.lane, "cam0");
+  EXPECT_NE(std::string(stats.descriptor), "");
+  ASSERT_EQ(stats.num_consumers, 1u);
+  EXPECT_EQ(consumers[0].held, 1u);
+  EXPECT_EQ(consumers[0].max_held, 4u);
+  framelane_observer_close(observer);
+  framelane_frame_unref(frame);
+}
+
 TEST_F(CLane, InterruptEndsWaitsUntilResume) {
   framelane_consumer_interrupt(consumer_);
   framelane_frame* frame = nullptr;

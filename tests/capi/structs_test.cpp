@@ -14,8 +14,6 @@ std::string text() { return framelane_error_text(); }
 TEST_F(CTest, CodesHaveNamesAndTheThreadItsText) {
   EXPECT_STREQ(framelane_code_name(FRAMELANE_OK), "ok");
   EXPECT_STREQ(framelane_code_name(FRAMELANE_IN_USE), "in-use");
-  EXPECT_STREQ(framelane_code_name(-1), "unknown");
-  EXPECT_STREQ(framelane_code_name(16), "unknown");
   framelane_producer* producer = nullptr;
   EXPECT_EQ(framelane_producer_open("no such name", nullptr, &producer), FRAMELANE_INVALID_ARGUMENT);
   EXPECT_EQ(producer, nullptr);
