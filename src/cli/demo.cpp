@@ -24,6 +24,7 @@
 #include "cli/command.hpp"
 #include "cli/demo_report.hpp"
 #include "cli/demo_table.hpp"
+#include "cli/percentiles.hpp"
 #include "cli/temp_dir.hpp"
 
 namespace framelane::cli {
@@ -419,7 +420,7 @@ bool Demo::summary() {
   figures_ = {{"frames", report.frames},
               {"frames_after_the_kill", report.frames - frames_before_kill_},
               {"lost", report.lost},
-              {"latency", report.latency},
+              {"latency", to_json(report.latency)},
               {"slots_that_the_dead_one_held", kept_by_dead_.size()},
               {"slots_in_use_again", back},
               {"pictures_compared", compared},

@@ -13,9 +13,9 @@
 
 namespace framelane::cli {
 
-/// Ctrl-C and termination signals while a subcommand moves frames: a thread of its own waits for them, tells the lane to
-/// stop waiting, and wakes the thread that made this object from a blocking read or write, again and again, so that it
-/// doesn't matter when that looks at came(). A second signal ends the process at once.
+/// Ctrl-C and termination signals while a subcommand moves frames: a thread of its own waits for them, tells the lane
+/// to stop waiting, and wakes the thread that made this object from a blocking read or write, again and again, so that
+/// it doesn't matter when that looks at came(). A second signal ends the process at once.
 ///
 /// Also makes closed pipes and file size limits errors of a write (SIGPIPE, SIGXFSZ are ignored) while it lives.
 ///
