@@ -71,7 +71,9 @@ class Wav(InteropCase):
                               timeout=LIMIT, check=False)
         self.write("a.wav", done.stdout)
         self.through("a.wav", "b.raw")
-        self.assertEqual(len(self.read("b.raw")), 3 * 1024 * 2)
+        # wavenc's header says 2 GiB then; the chunk of tags that it appends can't be told from samples.
+        self.assertEqual(self.read("b.raw"), self.read("a.wav")[44:])
+        self.assertGreaterEqual(len(self.read("b.raw")), 3 * 1024 * 2)
 
 
 def packed(raw, width, height):
