@@ -28,8 +28,8 @@ namespace {
 constexpr const char* kFooter =
     "Two processes, bound to two CPUs: a Client asks, a Server answers with the same\n"
     "bytes. In turns with it, as the floor, the same bytes go there and back over a\n"
-    "bare Unix domain socket and over bare TCP on the loopback. Only the ratios within\n"
-    "one run count. bench/README.md says what is measured, and what isn't.\n"
+    "bare Unix domain socket and over bare TCP on the loopback. Only the ratios\n"
+    "within one run count. bench/README.md says what is measured, and what isn't.\n"
     "\n"
     "Examples:\n"
     "  framelane bench rpc\n"

@@ -70,14 +70,14 @@ Result<CpuPair> choose_cpus() {
 }
 
 void add_spin_option(CLI::App& command, Spin& spin) {
-  command.add_option("--spin", spin, fmt::format("How the ends wait: busy, adaptive or off ({})", to_string(spin)))
-      ->type_name("WAY")
+  command.add_option("--spin", spin, fmt::format("How the ends wait ({})", to_string(spin)))
+      ->type_name("busy|adaptive|off")
       ->transform(CLI::CheckedTransformer(kSpinWords).description(""));
 }
 
 void add_stamps_option(CLI::App& command, Stamps& stamps) {
-  command.add_option("--stamps", stamps, "Time stamps on frames: off, on or auto (off)")
-      ->type_name("WAY")
+  command.add_option("--stamps", stamps, "Time stamps on frames (off)")
+      ->type_name("off|on|auto")
       ->transform(CLI::CheckedTransformer(kStampsWords).description(""));
 }
 

@@ -27,8 +27,8 @@ namespace {
 constexpr const char* kFooter =
     "Two processes, bound to two CPUs, send frames to each other over lanes in shared\n"
     "memory, Unix domain sockets and TCP on the loopback; in turns with them, as the\n"
-    "floor, over bare sockets with one sendmsg and one recvmsg a frame. Only the ratios\n"
-    "within one run count. bench/README.md says what is measured, and what isn't.\n"
+    "floor, over bare sockets with one sendmsg and one recvmsg a frame. Only the\n"
+    "ratios within one run count. bench/README.md says what is measured, what isn't.\n"
     "\n"
     "The result is kept, as transports.json, in $XDG_CACHE_HOME/framelane (else\n"
     "~/.cache/framelane), and beside it which of UDS and TCP was faster: consumers go\n"

@@ -13,15 +13,18 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <nlohmann/json.hpp>
 #include <poll.h>
 #include <unistd.h>
 
 #include "base/clock.hpp"
+#include "base/unique_fd.hpp"
 #include "cli/build_tree.hpp"
 #include "cli/child_process.hpp"
 #include "cli/command.hpp"
 #include "cli/demo_report.hpp"
 #include "cli/demo_table.hpp"
+#include "cli/percentiles.hpp"
 #include "cli/temp_dir.hpp"
 
 namespace framelane::cli {
@@ -39,6 +42,7 @@ constexpr std::int64_t kEndLimit = 4 * kSecond;
 
 struct Options {
   double seconds = 10;  // from the first frame; the kill is in the middle
+  bool json = false;
 };
 
 // In every language that is installed; "C" is the original.
@@ -148,6 +152,25 @@ struct DemoPeer {
   std::string pending;
 };
 
+/// What is told to people goes to standard error while it lives.
+class TextToErrors {
+ public:
+  TextToErrors() {
+    std::fflush(stdout);
+    output_.reset(fcntl(STDOUT_FILENO, F_DUPFD_CLOEXEC, 3));
+    dup2(STDERR_FILENO, STDOUT_FILENO);
+  }
+  ~TextToErrors() {
+    std::fflush(stdout);
+    dup2(output_.get(), STDOUT_FILENO);
+  }
+  TextToErrors(const TextToErrors&) = delete;
+  TextToErrors& operator=(const TextToErrors&) = delete;
+
+ private:
+  base::UniqueFd output_;
+};
+
 class Demo {
  public:
   explicit Demo(const Options& options) : options_(options), table_(isatty(STDOUT_FILENO) != 0) {}
@@ -160,6 +183,13 @@ class Demo {
       return kInterrupted;
     }
     return good && summary() ? kOk : kFailed;
+  }
+
+  /// What summary() found, and the exit code.
+  [[nodiscard]] nlohmann::ordered_json json(int code) const {
+    nlohmann::ordered_json all = figures_;
+    all["exit_code"] = code;
+    return all;
   }
 
  private:
@@ -195,6 +225,7 @@ class Demo {
   std::map<int, std::uint64_t> kept_by_dead_;  // slot -> frame number
   std::uint64_t frames_before_kill_ = 0;
   bool ending_ = false;
+  nlohmann::ordered_json figures_ = nlohmann::ordered_json::object();
 };
 
 bool Demo::failed(const std::string& text) {
@@ -386,6 +417,14 @@ bool Demo::summary() {
              static_cast<double>(report.latency.max_ns) / 1000);
   fmt::print("{} of the {} slots that the dead one held are in use again.\n", back, kept_by_dead_.size());
   fmt::print("{} pictures were compared between the two: {} differ.\n", compared, different);
+  figures_ = {{"frames", report.frames},
+              {"frames_after_the_kill", report.frames - frames_before_kill_},
+              {"lost", report.lost},
+              {"latency", to_json(report.latency)},
+              {"slots_that_the_dead_one_held", kept_by_dead_.size()},
+              {"slots_in_use_again", back},
+              {"pictures_compared", compared},
+              {"pictures_that_differ", different}};
   const bool good = report.frames > frames_before_kill_ && report.lost == 0 && back == kept_by_dead_.size() &&
                     compared > 0 && different == 0;
   if (!good) return failed("this is not how it should be: see the lines above");
@@ -395,6 +434,20 @@ bool Demo::summary() {
       "  gst-launch-1.0 lanesrc lane=cam0 ! videoconvert ! autovideosink\n"
       "  framelane bench rtt\n");
   return true;
+}
+
+int run(const Options& options) {
+  if (!options.json) return Demo(options).run();
+  nlohmann::ordered_json json;
+  int code = kFailed;
+  {
+    const TextToErrors redirected;
+    Demo demo(options);
+    code = demo.run();
+    json = demo.json(code);
+  }
+  fmt::print("{}\n", json.dump(2));
+  return code;
 }
 
 }  // namespace
@@ -409,9 +462,11 @@ void add_demo(CLI::App& app, Action& chosen) {
       "Ctrl-C ends everything.\n"
       "\n"
       "Example:\n"
-      "  framelane demo");
+      "  framelane demo\n"
+      "  framelane demo --json 2>/dev/null");
   command.add_option("--seconds", options->seconds)->check(CLI::Range(1.0, 16.0))->group("");
-  command.callback([options, &chosen] { chosen = [options] { return Demo(*options).run(); }; });
+  command.add_flag("--json", options->json, "At the end, one JSON object; the rest on standard error");
+  command.callback([options, &chosen] { chosen = [options] { return run(*options); }; });
 }
 
 }  // namespace framelane::cli

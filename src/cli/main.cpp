@@ -2,9 +2,11 @@
 #include <cerrno>
 #include <cstdio>
 #include <exception>
+#include <new>
 
 #include "base/text.hpp"
 #include "cli/command.hpp"
+#include "cli/command_tree.hpp"
 
 namespace framelane::cli {
 namespace {
@@ -16,20 +18,25 @@ constexpr const char* kFooter =
     "  framelane bench rtt --size 1024 --json\n"
     "  framelane bench take           what taking a large frame costs\n"
     "  framelane bench gst            pipelines over lanesink, against shmsink\n"
-    "\n"
-    "Exit codes: 0 done; 1 failed, a sentence on standard error says why;\n"
-    "2 wrong usage; 130 interrupted.";
+    "  framelane send cam0 a.y4m      the frames of a file into a lane\n"
+    "  framelane recv cam0 b.y4m      and out of it\n"
+    "  framelane doctor               what this machine lacks for low latency\n"
+    "\n";
 
 int run(int argc, char** argv) {
   CLI::App app("Frames of video, audio and tensors between processes, at memory speed.", "framelane");
   app.set_version_flag("--version", "framelane " FRAMELANE_VERSION);
-  app.footer(kFooter);
+  app.footer(std::string(kFooter) + kExitCodes);
   app.get_formatter()->column_width(22);  // leaves 58 of 80 columns to the descriptions
   app.require_subcommand(1);
   Action chosen;
   add_bench(app, chosen);
   add_demo(app, chosen);
   add_demo_consumer(app, chosen);
+  add_send(app, chosen);
+  add_recv(app, chosen);
+  add_doctor(app, chosen);
+  add_completion(app, chosen);
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
@@ -52,8 +59,11 @@ int main(int argc, char** argv) {
   // What the helpers throw (no memory, a full disk under the table) ends here, as a sentence.
   try {
     return framelane::cli::flushed(framelane::cli::run(argc, argv));
+  } catch (const std::bad_alloc&) {
+    std::fprintf(stderr, "framelane: there is no memory left: end other programs, or raise the limit (ulimit -v)\n");
+    return framelane::cli::kFailed;
   } catch (const std::exception& error) {
-    std::fprintf(stderr, "framelane: %s\n", error.what());
+    std::fprintf(stderr, "framelane: cannot go on: %s\n", error.what());
     return framelane::cli::kFailed;
   }
 }

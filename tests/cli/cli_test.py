@@ -386,10 +386,12 @@ class BenchGst(CommandTest):
 class Demo(CommandTest):
     @unittest.skipUnless(HAVE_PLUGIN, "needs the elements")
     def test_survivor_loses_nothing_when_the_other_is_killed(self):
-        done = self.run_command("demo", "--seconds", "3")
+        done = self.run_command("demo", "--seconds", "3", "--json")
         self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
-        self.assertRegex(done.stdout, r"survivor took \d+ frames, \d+ of them after the kill, and lost 0")
-        self.assertIn("3 of the 3 slots", done.stdout)
+        self.assertRegex(done.stderr, r"survivor took \d+ frames, \d+ of them after the kill, and lost 0")
+        self.assertIn("3 of the 3 slots", done.stderr)
+        result = json.loads(done.stdout)
+        self.assertEqual((result["lost"], result["slots_in_use_again"], result["exit_code"]), (0, 3, 0))
         self.assertEqual(os.listdir(self.directory), [], "left something behind")
 
     @unittest.skipUnless(HAVE_PLUGIN, "needs the elements")

@@ -32,6 +32,9 @@ def check_files(root: Path, libdir: Path, plugins: Path | None) -> None:
                                       root / "include/framelane/lane/producer.hpp") if not path.exists()]
     if plugins is not None and not list(plugins.glob("libgstframelane.so")):
         missing.append(f"{plugins}/libgstframelane.so")
+    if (root / "bin/framelane").exists():
+        pages = (root / "share/man/man1/framelane.1", root / "share/bash-completion/completions/framelane.bash")
+        missing += [str(path) for path in pages if not path.exists() or path.stat().st_size == 0]
     if missing:
         sys.exit("not installed: " + ", ".join(missing))
 

@@ -1,0 +1,108 @@
+// SPDX-License-Identifier: MIT
+#include "cli/byte_sink.hpp"
+
+#include <algorithm>
+#include <cerrno>
+#include <chrono>
+#include <climits>
+#include <utility>
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/clock.hpp"
+#include "base/text.hpp"
+#include "cli/interruption.hpp"
+
+namespace framelane::cli {
+namespace {
+
+constexpr int kPipeBytes = 1 << 20;
+constexpr auto kGrace = std::chrono::seconds(1);
+
+tl::unexpected<Error> cannot_open(const std::string& name, int error) {
+  const Code code = error == ENOENT ? Code::kNotFound : error == EACCES ? Code::kPermission : Code::kSystem;
+  return fail(code, "cannot write " + name + ": " + base::system_words(error));
+}
+
+}  // namespace
+
+Result<ByteSink> ByteSink::open(const std::string& path, const Interruption* interruption) {
+  const bool standard = path == "-";
+  const std::string name = standard ? "standard output" : "'" + base::printable(path, 200) + "'";
+  base::UniqueFd fd(standard ? fcntl(STDOUT_FILENO, F_DUPFD_CLOEXEC, 3)
+                             : ::open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666));
+  if (!fd.valid()) return cannot_open(name, errno);
+  struct stat status {};
+  if (fstat(fd.get(), &status) == 0 && S_ISFIFO(status.st_mode)) fcntl(fd.get(), F_SETPIPE_SZ, kPipeBytes);
+  return ByteSink(std::move(fd), name, interruption);
+}
+
+ByteSink::ByteSink(base::UniqueFd fd, std::string name, const Interruption* interruption)
+    : fd_(std::move(fd)), name_(std::move(name)), interruption_(interruption) {
+  struct stat status {};
+  const int flags = fcntl(fd_.get(), F_GETFL);
+  const off_t at = lseek(fd_.get(), 0, SEEK_CUR);
+  // Under O_APPEND even pwrite() writes at the end.
+  const bool ours = flags >= 0 && (flags & O_APPEND) == 0 && at >= 0;
+  if (ours && fstat(fd_.get(), &status) == 0 && S_ISREG(status.st_mode)) start_ = static_cast<std::uint64_t>(at);
+}
+
+tl::unexpected<Error> ByteSink::cannot_write(int error) const {
+  if (error == EPIPE) return fail(Code::kPeerLost, "whoever read " + name_ + " has closed it");
+  return fail(Code::kSystem, "cannot write " + name_ + ": " + base::system_words(error));
+}
+
+bool ByteSink::gave_up() {
+  if (interruption_ == nullptr || !interruption_->came()) return false;
+  if (give_up_ns_ == 0) give_up_ns_ = base::deadline_after(kGrace);
+  return base::monotonic_ns() >= give_up_ns_;
+}
+
+Result<void> ByteSink::write_pieces(std::span<iovec> pieces) {
+  while (!pieces.empty()) {
+    if (pieces.front().iov_len == 0) {
+      pieces = pieces.subspan(1);
+      continue;
+    }
+    if (gave_up()) return fail(Code::kInterrupted, "interrupted while nobody read " + name_);
+    const ssize_t put =
+        writev(fd_.get(), pieces.data(), static_cast<int>(std::min<std::size_t>(pieces.size(), IOV_MAX)));
+    if (put < 0 && errno != EINTR) return cannot_write(errno);
+    std::size_t left = put < 0 ? 0 : static_cast<std::size_t>(put);
+    position_ += left;
+    while (!pieces.empty() && left >= pieces.front().iov_len) {
+      left -= pieces.front().iov_len;
+      pieces = pieces.subspan(1);
+    }
+    if (left == 0) continue;
+    pieces.front().iov_base = static_cast<std::byte*>(pieces.front().iov_base) + left;
+    pieces.front().iov_len -= left;
+  }
+  return {};
+}
+
+Result<void> ByteSink::write(std::span<const std::byte> bytes) {
+  iovec piece{const_cast<std::byte*>(bytes.data()), bytes.size()};  // NOLINT: writev only reads it
+  return write_pieces({&piece, 1});
+}
+
+Result<void> ByteSink::patch(std::uint64_t offset, std::span<const std::byte> bytes) {
+  while (!bytes.empty()) {
+    const ssize_t put = pwrite(fd_.get(), bytes.data(), bytes.size(), static_cast<off_t>(start_.value_or(0) + offset));
+    if (put < 0 && errno == EINTR) continue;
+    if (put <= 0) return cannot_write(put < 0 ? errno : ENOSPC);
+    bytes = bytes.subspan(static_cast<std::size_t>(put));
+    offset += static_cast<std::uint64_t>(put);
+  }
+  return {};
+}
+
+Result<void> ByteSink::close() {
+  const int fd = fd_.release();
+  if (fd >= 0 && ::close(fd) != 0 && errno != EINTR) return cannot_write(errno);
+  return {};
+}
+
+}  // namespace framelane::cli
