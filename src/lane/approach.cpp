@@ -24,39 +24,32 @@ tl::unexpected<Setback> setback(Error error, bool passing = false) {
   return tl::unexpected<Setback>(Setback{std::move(error), passing});
 }
 
-tl::unexpected<Setback> refused(const wire::Reject& reject) {
+Code code_of(wire::RejectCode code) noexcept {
   using wire::RejectCode;
-  if (wire::is_passing(reject.code)) return setback({Code::kRefused, reject.sentence}, true);
-  switch (reject.code) {
+  switch (code) {
     case RejectCode::kPermission:
-      return setback({Code::kPermission, reject.sentence});
+      return Code::kPermission;
     case RejectCode::kFrameSize:
-      return setback({Code::kTooLarge, reject.sentence});
+      return Code::kTooLarge;
     case RejectCode::kUnknownLane:
-      return setback({Code::kNotFound, reject.sentence});
+      return Code::kNotFound;
     case RejectCode::kUnsupported:
     case RejectCode::kVersion:
     case RejectCode::kByteOrder:
-      return setback({Code::kUnsupported, reject.sentence});
+      return Code::kUnsupported;
     default:
-      return setback({Code::kRefused, reject.sentence});
+      return Code::kRefused;
   }
 }
 
 /// What the producer answered to the HELLO.
 Tried<wire::Welcome> welcome_in(Result<wire::Decoded> answer) {
   if (!answer) return setback(std::move(answer.error()));
-  if (const auto* const reject = std::get_if<wire::Reject>(&answer->message)) return refused(*reject);
+  if (const auto* const reject = std::get_if<wire::Reject>(&answer->message))
+    return setback(error_of(*reject), wire::is_passing(reject->code));
   auto* const welcome = std::get_if<wire::Welcome>(&answer->message);
   if (welcome == nullptr) return setback(broken_lane("first message isn't a WELCOME").value());
   return std::move(*welcome);
-}
-
-/// Frames are only taken from the own user or root.
-Tried<void> check_producer(uid_t uid, const std::string& path) {
-  if (uid == geteuid() || uid == 0) return {};
-  return setback({Code::kPermission, "the producer at " + path + " runs as another user (uid " + std::to_string(uid) +
-                                         "); frames are only taken from the same user or root"});
 }
 
 // --- shared memory
@@ -91,7 +84,7 @@ Tried<std::unique_ptr<Approach>> approach_shm(const Way& way, const ApproachSett
     const Code code = socket.error().code;
     return setback(std::move(socket.error()), code == Code::kNotFound || code == Code::kTimeout);
   }
-  if (auto fine = check_producer(socket->peer().uid, way.path); !fine) return tl::unexpected(std::move(fine.error()));
+  if (auto fine = check_producer(socket->peer().uid, way.path); !fine) return setback(std::move(fine.error()));
   auto sent = socket->send(wire::encode(settings.hello, 0));
   if (!sent) return setback(std::move(sent.error()), true);
   return approach_after_hello(std::move(*socket), settings.connection);
@@ -111,7 +104,7 @@ Tried<transport::OpenStream> open_stream(const Way& way, const ApproachSettings&
   if (!socket) return stream_setback(std::move(socket.error()));
   if (!tcp) {
     if (auto fine = check_producer(transport::peer_credentials(socket->get()).uid, way.path); !fine)
-      return tl::unexpected(std::move(fine.error()));
+      return setback(std::move(fine.error()));
   }
   transport::tune_stream(socket->get(), 0);
   std::optional<transport::Psk> psk;
@@ -233,6 +226,14 @@ class StreamApproach final : public Approach {
 };
 
 }  // namespace
+
+Error error_of(const wire::Reject& reject) { return {code_of(reject.code), reject.sentence}; }
+
+Result<void> check_producer(uid_t uid, const std::string& path) {
+  if (uid == geteuid() || uid == 0) return {};
+  return fail(Code::kPermission, "the producer at " + path + " runs as another user (uid " + std::to_string(uid) +
+                                     "); lanes are only taken from the same user or root");
+}
 
 std::unique_ptr<Approach> approach_after_hello(transport::ControlSocket socket, const ConnectionSettings& settings) {
   return std::make_unique<ShmApproach>(std::move(socket), settings);

@@ -5,6 +5,8 @@
 #include <memory>
 #include <string>
 
+#include <sys/types.h>
+
 #include "lane/connection.hpp"
 #include "lane/ways.hpp"
 #include "transport/control_socket.hpp"
@@ -37,6 +39,11 @@ struct ApproachSettings {
   std::string psk_file;  // tcp
   std::size_t turn = 0;  // which of a host's addresses
 };
+
+/// What a REJECT means to the one who gets it.
+[[nodiscard]] Error error_of(const wire::Reject& reject);
+/// Only the own user and root are believed. Errors: kPermission (names `path`).
+[[nodiscard]] Result<void> check_producer(uid_t uid, const std::string& path);
 
 /// Begins to connect.
 [[nodiscard]] Tried<std::unique_ptr<Approach>> approach(const Way& way, const ApproachSettings& settings);

@@ -55,6 +55,7 @@ Result<std::shared_ptr<ProducerCore>> ProducerCore::create(ProducerSettings sett
 
   std::shared_ptr<ProducerCore> core(new ProducerCore(std::move(settings), std::move(*place)));
   core->pid_ = getpid();
+  core->opened_ns_ = base::monotonic_ns();
   core->instance_id_ = *id;
   core->monitor_ = *monitor;
   if (auto opened = core->open_place(); !opened) return tl::unexpected(std::move(opened.error()));
@@ -85,6 +86,7 @@ Result<void> ProducerCore::open_place() {
   auto ring_fd = transport::share_fd(writer_->ring_fd());
   if (!ring_fd) return tl::unexpected(ring_fd.error());
   ring_fd_ = std::move(*ring_fd);
+  observers_ = std::make_unique<Observers>(*monitor_, descriptor_, [this] { return observed(); });
   if (files) {
     auto server = transport::ControlServer::start(std::move(*files), *this, {64, settings_.handshake_timeout});
     if (!server) return tl::unexpected(server.error());
@@ -302,6 +304,11 @@ void ProducerCore::remember(const format::Event& event) {
       return type == format::EventType::kTag ||
              (type == format::EventType::kState && number >= format::kFirstStreamState);
     });
+  }
+  if (event.type == format::EventType::kCaps) {
+    auto caps = std::make_shared<const std::string>(event.text);
+    const std::lock_guard lock(caps_mutex_);
+    caps_.swap(caps);
   }
   std::uint32_t number = 0;
   if (event.type == format::EventType::kTag) number = event.number % 2;  // two scopes

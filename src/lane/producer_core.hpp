@@ -15,6 +15,7 @@
 
 #include "framelane/lane/producer.hpp"
 
+#include "lane/observers.hpp"
 #include "lane/rate_limit.hpp"
 #include "lane/request_queue.hpp"
 #include "lane/stream_server.hpp"
@@ -91,6 +92,7 @@ class ProducerCore final : public ring::ControlOut,
     void set_who(const PeerInfo& who);
 
     ring::ConsumerId id = 0;
+    std::shared_ptr<const ring::ConsumerLink> link;  // what the ring knows of it; null until it is admitted
     transport::ControlSocket socket;
     transport::SendQueue queue;
     ConsumerInfo info;
@@ -152,6 +154,9 @@ class ProducerCore final : public ring::ControlOut,
   void let_go(ring::ConsumerId id, const std::string& reason);
   void remove(ring::ConsumerId id, const std::string& reason);
   void on_request_message(const PeerPtr& peer, format::Request request);
+  void on_observer(transport::ControlSocket&& socket, const PeerInfo& who);
+  [[nodiscard]] wire::Stats observed() const;
+  [[nodiscard]] ConsumerInfo info_of(const Peer& peer) const;
   void announce(Peer& peer);
   void announce_gone(const Peer& peer, std::string_view reason);
   void consumers_changed() noexcept;
@@ -160,7 +165,8 @@ class ProducerCore final : public ring::ControlOut,
   Place place_;
   std::string descriptor_;
   std::array<std::uint8_t, 16> instance_id_{};
-  pid_t pid_ = 0;  // of the process that opened it
+  pid_t pid_ = 0;               // of the process that opened it
+  std::int64_t opened_ns_ = 0;  // CLOCK_MONOTONIC
   transport::Monitor* monitor_ = nullptr;
   std::unique_ptr<ring::Writer> writer_;
   transport::SharedFd ring_fd_;
@@ -185,11 +191,16 @@ class ProducerCore final : public ring::ControlOut,
 
   mutable std::mutex peers_mutex_;
   std::vector<PeerPtr> peers_;
+  std::vector<PeerPtr> watched_;  // the same, the monitor's thread alone: observers need no lock for it
   Producer::ConsumerCallback callback_;
   Producer::RequestCallback request_callback_;
   bool requests_told_ = false;  // and not taken yet
 
+  mutable std::mutex caps_mutex_;  // for a copy of the pointer, so that observers need not the Writer's
+  std::shared_ptr<const std::string> caps_;
+
   // Last: their threads call everything above.
+  std::unique_ptr<Observers> observers_;
   std::unique_ptr<StreamServer> streams_;             // null: shared memory alone
   std::unique_ptr<transport::ControlServer> server_;  // null: TCP alone
 };

@@ -116,8 +116,13 @@ Admission ProducerCore::admission_of(const PeerInfo& peer) const {
 
 void ProducerCore::on_hello(transport::ControlSocket&& socket, const wire::Hello& hello,
                             const transport::PeerCredentials& peer) {
+  PeerInfo who;
+  who.pid = peer.pid;
+  who.uid = peer.uid;
+  who.name = hello.name;
+  if (hello.role == wire::Role::kObserver) return on_observer(std::move(socket), who);
   if (hello.role != wire::Role::kConsumer) {
-    transport::reject(socket, wire::RejectCode::kUnsupported, "this producer answers no observers");
+    transport::reject(socket, wire::RejectCode::kUnsupported, "signals belong to a stream, and not on this socket");
     return;
   }
   if (!place_.shm) {
@@ -125,10 +130,6 @@ void ProducerCore::on_hello(transport::ControlSocket&& socket, const wire::Hello
                       "this producer shares no memory; its lane is at " + descriptor_);
     return;
   }
-  PeerInfo who;
-  who.pid = peer.pid;
-  who.uid = peer.uid;
-  who.name = hello.name;
   const Admission admission = admission_of(who);
   if (admission == Admission::kRefused) {
     transport::reject(socket, wire::RejectCode::kPermission, "this lane is for its owner and root only");
@@ -138,6 +139,14 @@ void ProducerCore::on_hello(transport::ControlSocket&& socket, const wire::Hello
   joining->info.gating = admission == Admission::kGating;
   joining->set_who(who);
   take_in(joining, hello);
+}
+
+void ProducerCore::on_observer(transport::ControlSocket&& socket, const PeerInfo& who) {
+  if (admission_of(who) == Admission::kRefused) {
+    transport::reject(socket, wire::RejectCode::kPermission, "this lane is for its owner and root only");
+    return;
+  }
+  observers_->add(std::move(socket), who);
 }
 
 void ProducerCore::on_stream_hello(transport::ControlSocket&& socket, const RelayHost::Joining& wish) {
@@ -189,6 +198,7 @@ Result<void> ProducerCore::admit(const PeerPtr& peer, const wire::Hello& hello) 
   const ring::JoinWish wish{peer->info.gating, hello.max_held, peer->stand_in};
   auto id = writer_->add_consumer(wish, [&](const ring::Writer::Joined& joined) {
     peer->id = peer->info.id = joined.id;
+    peer->link = joined.link;
     auto welcome = welcome_for(hello, joined, *peer);
     if (!welcome) {
       queued = tl::unexpected(welcome.error());
@@ -212,6 +222,7 @@ Result<void> ProducerCore::admit(const PeerPtr& peer, const wire::Hello& hello) 
     writer_->remove_consumer(*id);
     return queued;
   }
+  watched_.push_back(peer);
   auto flushed = peer->queue.flush(peer->socket);
   num_consumers_.fetch_add(1, std::memory_order_acq_rel);
   consumers_changed();
@@ -342,6 +353,7 @@ void ProducerCore::remove(ring::ConsumerId id, const std::string& reason) {
     gone->going = true;
     peers_.erase(found);
   }
+  std::erase(watched_, gone);
   writer_->remove_consumer(id);
   num_consumers_.fetch_sub(1, std::memory_order_acq_rel);
   gone->socket.shutdown();
@@ -367,6 +379,12 @@ void ProducerCore::close() noexcept {
     if (std::exchange(closed_, true)) return;
   }
   if (server_ != nullptr) server_->stop();
+  if (observers_ != nullptr) {
+    monitor_->call([this] {
+      observers_->clear();
+      watched_.clear();
+    });
+  }
   if (streams_ != nullptr) streams_->stop_accepting();
   if (writer_ == nullptr) return;  // create() failed half-way
   std::vector<PeerPtr> peers;

@@ -143,7 +143,7 @@ void StreamConnection::wait(const std::function<bool()>& stop, std::int64_t dead
   eventfd_read(wake_fd_.get(), &wakes);  // before the look at what they told of
   unsigned turn = 0;
   const auto done = [&] { return lost() || stop() || (turn++ % kTurnsPerLook == 0 && readable()); };
-  if (spinner_.spin(done, deadline_ns)) return ring::count(spins_);
+  if (spinner_.spin(done, deadline_ns)) return ring::count(page_->spins);
   ring::count(page_->sleeps);
   {
     const std::lock_guard lock(send_mutex_);

@@ -52,7 +52,7 @@ class StreamConnection final : public Connection {
   [[nodiscard]] Transport transport() const noexcept override { return transport_; }
   [[nodiscard]] std::uint64_t next_index() const noexcept override { return next_index_; }
   [[nodiscard]] const ring::ConsumerPage& page() const noexcept override { return *page_; }
-  [[nodiscard]] std::uint64_t spins() const noexcept override { return spins_.load(std::memory_order_relaxed); }
+  [[nodiscard]] std::uint64_t spins() const noexcept override { return page_->spins.load(std::memory_order_relaxed); }
   [[nodiscard]] std::uint32_t held() const noexcept override { return uses_.load(std::memory_order_relaxed) - 1; }
 
  private:
@@ -82,11 +82,10 @@ class StreamConnection final : public Connection {
   std::optional<wire::Decoded> next_;  // read ahead, since a frame had to be handed out before it
   ring::Spinner spinner_;
   std::unique_ptr<ring::ConsumerPage> page_;  // of which the statistics are used
-  std::atomic<std::uint64_t> spins_{0};
-  std::atomic<std::uint32_t> uses_{1};  // the Consumer's, and one of each held Frame
-  std::vector<std::byte> unsent_;       // rest of a request; send_mutex_
-  std::unique_ptr<StreamEnd> signals_;  // the monitor's
-  transport::Watch watch_;              // last: its callback uses all of it
+  std::atomic<std::uint32_t> uses_{1};        // the Consumer's, and one of each held Frame
+  std::vector<std::byte> unsent_;             // rest of a request; send_mutex_
+  std::unique_ptr<StreamEnd> signals_;        // the monitor's
+  transport::Watch watch_;                    // last: its callback uses all of it
 };
 
 }  // namespace framelane::lane

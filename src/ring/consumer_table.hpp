@@ -22,14 +22,15 @@ class StandIn {
   [[nodiscard]] virtual bool serve() noexcept = 0;
 };
 
-/// What the producer keeps, privately, of one consumer. All members but the atomics are guarded by the Writer's mutex.
+/// What the producer keeps, privately, of one consumer. All members but the atomics, and those that never change, are
+/// guarded by the Writer's mutex.
 struct ConsumerLink {
   ConsumerId id = 0;
   std::uint32_t colour = 0;
   std::uint32_t max_held = 0;
-  bool may_gate = false;  // granted when it joined
-  bool gates = false;     // the producer waits for it now
-  bool demoted = false;
+  bool may_gate = false;           // granted when it joined
+  std::atomic<bool> gates{false};  // the producer waits for it now; changed under the mutex, like the next
+  std::atomic<bool> demoted{false};
   bool broken = false;       // broke the protocol: cursor and hold bits are ignored
   std::uint64_t cursor = 0;  // as last read and checked
   std::uint64_t start = 0;

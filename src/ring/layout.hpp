@@ -180,7 +180,8 @@ struct ConsumerPage {
   std::atomic<std::uint64_t> skipped;
   std::atomic<std::uint64_t> copied;
   std::atomic<std::uint64_t> sleeps;
-  std::uint8_t pad3[32];
+  std::atomic<std::uint64_t> spins;  // 0 also: a consumer that doesn't tell
+  std::uint8_t pad3[24];
 
   // Bit s of the lane's slots: the consumer reads it. consumer
   alignas(kCacheLine) std::atomic<std::uint32_t> holds[kMaxSlots / 32];

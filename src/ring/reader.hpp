@@ -85,7 +85,7 @@ class Reader {
   /// Waits for a microsecond or two at most, without a look at the clock. True when the next entry is there.
   [[nodiscard]] bool spin_briefly() noexcept {
     if (!spinner_.spin_briefly([this] { return ready(); })) return false;
-    count(spins_);
+    count(page_->spins);
     return true;
   }
   /// Waits until the next entry may be there, `stop()` is true, or the deadline has come: spins, then sleeps. Bounded
@@ -93,7 +93,7 @@ class Reader {
   template <class Stop>
   void wait(Stop&& stop, std::int64_t deadline_ns) noexcept {
     const auto done = [&] { return ready() || stop(); };
-    if (spinner_.spin(done, deadline_ns)) return count(spins_);
+    if (spinner_.spin(done, deadline_ns)) return count(page_->spins);
     const std::uint32_t word = page_->wake_word.load(std::memory_order_acquire);
     announce_sleep();
     if (!done()) sleep(word, deadline_ns);
@@ -132,7 +132,7 @@ class Reader {
     if (ring::count_taken(*page_, skipped, copied, publish_ns_untrusted)) spinner_.note(publish_ns_untrusted, index);
   }
   [[nodiscard]] const ConsumerPage& page() const noexcept { return *page_; }
-  [[nodiscard]] std::uint64_t spins() const noexcept { return spins_.load(std::memory_order_relaxed); }
+  [[nodiscard]] std::uint64_t spins() const noexcept { return page_->spins.load(std::memory_order_relaxed); }
 
  private:
   struct Segment {
@@ -185,7 +185,6 @@ class Reader {
   Error fault_{};
   Spinner spinner_;
   std::mutex* lock_;
-  std::atomic<std::uint64_t> spins_{0};
   // Two counters, so that a take needs no locked instruction for them.
   std::atomic<std::int64_t> taken_{0};                  // slots held so far; the taking thread's
   std::atomic<std::int64_t> released_{0};               // slots given back, less taken_ once the owner has left

@@ -176,6 +176,8 @@ void SlotPool::use(const Reserve& reserve) noexcept {
     free_.push_back(static_cast<std::uint16_t>(slot));
   }
   segment.in_use = reserve.to;
+  shown_slots_.store(segment.in_use, std::memory_order_relaxed);
+  shown_slot_size_.store(spec.slot_size, std::memory_order_relaxed);
 }
 
 std::optional<SlotRef> SlotPool::take_free() noexcept {

@@ -49,7 +49,7 @@ struct SlotRef {
 /// The data segments of a lane and which of their slots are free. Only the newest segment lends slots; older ones
 /// drain.
 ///
-/// Threads: every call under the Writer's mutex, but record() of a slot that the caller has on loan.
+/// Threads: every call under the Writer's mutex, but record() of a slot that the caller has on loan, and shown_*().
 class SlotPool {
  public:
   SlotPool(std::string name, PoolSizes sizes, std::uint64_t max_frame_size, bool allow_unsealed);
@@ -113,6 +113,11 @@ class SlotPool {
     return segments_.empty() ? 0 : segments_.back().spec.slot_size;
   }
   [[nodiscard]] std::uint32_t slots_in_use() const noexcept { return segments_.empty() ? 0 : segments_.back().in_use; }
+  /// The same two, for statistics: without the mutex, and perhaps a moment old.
+  [[nodiscard]] std::uint64_t shown_slot_size() const noexcept {
+    return shown_slot_size_.load(std::memory_order_relaxed);
+  }
+  [[nodiscard]] std::uint32_t shown_slots() const noexcept { return shown_slots_.load(std::memory_order_relaxed); }
 
  private:
   struct Slot {
@@ -141,6 +146,8 @@ class SlotPool {
   std::vector<std::uint16_t> free_;
   std::atomic<bool> changed_{false};
   std::atomic<bool> untold_{false};
+  std::atomic<std::uint64_t> shown_slot_size_{0};
+  std::atomic<std::uint32_t> shown_slots_{0};
 };
 
 }  // namespace framelane::ring

@@ -66,7 +66,7 @@ Writer::Writer(WriterSettings settings, memory::SealedMemory memory, ControlOut&
   oldest_ = first;
   barrier_ = first;
   burst_ = settings_.sizes.burst;
-  frames_before_.resize(entry_count());
+  frames_before_ = std::make_unique<std::atomic<std::uint64_t>[]>(entry_count());
   slot_of_entry_.assign(entry_count(), kNoSlot);
   numbers_.resize(entry_count());
   held_.reserve(kMaxSlots);
@@ -218,7 +218,12 @@ void Writer::write_entry(std::uint16_t flags, const Outgoing& frame, std::uint16
   const std::uint64_t seq = head_.load(relaxed);
   const std::uint64_t next = (seq + 1) & mask_;
   const bool is_frame = (flags & kTagMarker) == 0;
-  frames_before_[next] = frames_before_[seq & mask_] + (is_frame ? 1 : 0);
+  const std::uint64_t frames = frames_before(seq) + (is_frame ? 1 : 0);
+  frames_before_[next].store(frames, relaxed);
+  if (is_frame) {
+    frames_.store(frames, relaxed);
+    bytes_.store(bytes_.load(relaxed) + frame.size, relaxed);
+  }
   numbers_[next] = number_;
   slot_of_entry_[seq & mask_] = (flags & (kTagInline | kTagMarker)) == 0 ? slot : kNoSlot;
 

@@ -57,6 +57,7 @@ class ControlOut {
 
 struct WriterCounters {
   std::uint64_t published = 0;
+  std::uint64_t bytes = 0;  // of the payloads of those
   std::uint64_t dropped_full = 0;
   std::uint64_t passed_over = 0;
   std::uint64_t full_waits = 0;
@@ -158,6 +159,7 @@ class Writer {
     bool ended = false;              // the stream has ended, and the end's marker lies before `start`
     int page_fd = -1;
     const std::vector<SlotPool::Segment>* segments = nullptr;
+    std::shared_ptr<const ConsumerLink> link{};  // for lag() and the like, as long as it is wanted
   };
   /// `welcome` is called under the mutex, before the first publish that counts the new consumer. Errors: kFull
   /// (max-consumers), kNoMemory.
@@ -170,12 +172,23 @@ class Writer {
   // --- what it is
   [[nodiscard]] int ring_fd() const noexcept { return memory_.fd.get(); }
   [[nodiscard]] std::uint32_t entry_count() const noexcept { return mask_ + 1; }
+  // What observers ask for is read without the mutex, so that nobody who watches can keep a publish waiting. Any thread.
   [[nodiscard]] WriterCounters counters() const noexcept;
+  /// Frames published that the consumer hasn't taken and still can. 0 for one whose cursor can't be.
+  [[nodiscard]] std::uint64_t lag(const ConsumerLink& link) const noexcept;
+  struct Shape {
+    std::uint32_t burst = 0;      // frames
+    std::uint32_t slots = 0;      // of the newest segment, that can be used
+    std::uint64_t slot_size = 0;  // bytes
+    std::uint32_t loans = 0;
+  };
+  [[nodiscard]] Shape shape() const noexcept {
+    return {burst_.load(std::memory_order_relaxed), pool_.shown_slots(), pool_.shown_slot_size(), loans()};
+  }
   [[nodiscard]] const PoolSizes& sizes() const noexcept { return pool_.sizes(); }
   /// Calls `look` with the links and the pool under the mutex.
   void inspect(const std::function<void(const std::vector<std::shared_ptr<ConsumerLink>>&, const SlotPool&,
                                         std::uint32_t loans)>& look) const;
-  [[nodiscard]] std::uint64_t lag(const ConsumerLink& link) const noexcept;  // frames; call inside inspect()
   [[nodiscard]] std::uint64_t oldest() const noexcept { return oldest_.load(std::memory_order_acquire); }
 
  private:
@@ -191,7 +204,9 @@ class Writer {
 
   Writer(WriterSettings settings, memory::SealedMemory memory, ControlOut& control);
   [[nodiscard]] Entry& entry(std::uint64_t seq) noexcept { return entries_[seq & mask_]; }
-  [[nodiscard]] std::uint64_t frames_before(std::uint64_t seq) const noexcept { return frames_before_[seq & mask_]; }
+  [[nodiscard]] std::uint64_t frames_before(std::uint64_t seq) const noexcept {
+    return frames_before_[seq & mask_].load(std::memory_order_relaxed);
+  }
 
   [[nodiscard]] std::uint32_t loans() const noexcept {
     return lent_.load(std::memory_order_relaxed) - published_.load(std::memory_order_relaxed);
@@ -243,13 +258,16 @@ class Writer {
   std::uint32_t mask_ = 0;
 
   // Written by the publishing thread only; others read them under the mutex, behind head_.
-  std::atomic<std::uint64_t> head_{0};        // next sequence number
-  std::vector<std::uint64_t> frames_before_;  // frames before entry i's sequence number
+  std::atomic<std::uint64_t> head_{0};  // next sequence number
+  // Frames before entry i's sequence number. Atomic for lag(), which reads them without the mutex.
+  std::unique_ptr<std::atomic<std::uint64_t>[]> frames_before_;
   std::vector<std::uint16_t> slot_of_entry_;
   std::uint32_t stamp_every_ = 1;
   std::uint32_t unstamped_ = 0;
   std::uint32_t fast_stamps_ = 0;
   std::int64_t last_stamp_ns_ = 0;
+  std::atomic<std::uint64_t> frames_{0};  // published
+  std::atomic<std::uint64_t> bytes_{0};   // of their payloads
 
   // Written under the mutex; the publishing thread reads them without it to see that there is room.
   std::atomic<std::uint64_t> oldest_{0};             // oldest entry not retired

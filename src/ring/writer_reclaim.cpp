@@ -228,7 +228,7 @@ Result<ConsumerId> Writer::add_consumer(const JoinWish& wish, const std::functio
   link->start = link->cursor = start;
   link->page->cursor.store(start, std::memory_order_release);
   welcome({link->id, link->colour, link->max_held, start, numbers_[start & mask_], ended, link->memory.fd.get(),
-           &pool_.segments()});
+           &pool_.segments(), link});
   table_.add(link);
   update_gate();
   return link->id;
@@ -255,13 +255,8 @@ void Writer::stop_gating(ConsumerId id) noexcept {
 
 WriterCounters Writer::counters() const noexcept {
   constexpr auto relaxed = std::memory_order_relaxed;
-  const Lock lock(mutex_);
-  return {frames_before(head_.load(std::memory_order_acquire)),
-          dropped_full_.load(relaxed),
-          passed_over_.load(relaxed),
-          full_waits_.load(relaxed),
-          wakes_.load(relaxed),
-          demotions_.load(relaxed)};
+  return {frames_.load(relaxed),     bytes_.load(relaxed), dropped_full_.load(relaxed), passed_over_.load(relaxed),
+          full_waits_.load(relaxed), wakes_.load(relaxed), demotions_.load(relaxed)};
 }
 
 void Writer::inspect(const std::function<void(const std::vector<std::shared_ptr<ConsumerLink>>&, const SlotPool&,
@@ -271,10 +266,19 @@ void Writer::inspect(const std::function<void(const std::vector<std::shared_ptr<
 }
 
 std::uint64_t Writer::lag(const ConsumerLink& link) const noexcept {
-  const std::uint64_t head = head_.load(std::memory_order_acquire);
   const std::uint64_t cursor_untrusted = link.page->cursor.load(std::memory_order_acquire);
-  if (cursor_untrusted > head) return 0;
-  return frames_before(head) - frames_before(std::max(cursor_untrusted, oldest_.load(std::memory_order_relaxed)));
+  if (cursor_untrusted > head_.load(std::memory_order_acquire)) return 0;
+  std::uint64_t taken = oldest_frames_.load(std::memory_order_relaxed);
+  if (cursor_untrusted > oldest_.load(std::memory_order_acquire)) {
+    const std::uint64_t before = frames_before(cursor_untrusted);
+    // The publish that overwrites that place has a fence between its predecessor's head and it (P5), so its number
+    // would come with its predecessor's head. Then the consumer was lapped, and what is oldest counts.
+    base::acquire_fence();
+    const bool lapped = head_.load(std::memory_order_relaxed) - cursor_untrusted >= std::uint64_t{entry_count()} - 1;
+    taken = lapped ? oldest_frames_.load(std::memory_order_relaxed) : before;
+  }
+  const std::uint64_t frames = frames_.load(std::memory_order_relaxed);  // last, so that it is behind the others
+  return frames > taken ? frames - taken : 0;
 }
 
 }  // namespace framelane::ring

@@ -197,14 +197,14 @@ Result<OutgoingPtr> make_outgoing(std::vector<std::byte> encoded, std::vector<Sh
   return std::make_shared<const Outgoing>(Outgoing{std::move(encoded), std::move(fds), cost});
 }
 
-Result<ControlSocket> ControlSocket::connect(const std::string& path) {
+Result<ControlSocket> ControlSocket::connect(const std::string& path, AcceptFds accept_fds) {
   const auto address = unix_address(path);
   if (!address) return tl::unexpected(address.error());
   base::UniqueFd fd(socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
   if (!fd.valid()) return fail(Code::kSystem, "cannot create a socket: " + base::system_words(errno));
   if (::connect(fd.get(), reinterpret_cast<const sockaddr*>(&*address), sizeof *address) != 0)
     return connect_error(path);
-  return ControlSocket(std::move(fd), AcceptFds::kYes);
+  return ControlSocket(std::move(fd), accept_fds);
 }
 
 ControlSocket::ControlSocket(base::UniqueFd fd, AcceptFds accept_fds) noexcept

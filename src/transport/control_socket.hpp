@@ -69,11 +69,11 @@ enum class AcceptFds { kNo, kYes };
 /// Threads: send() and receive() may be called from different threads at the same time.
 class ControlSocket {
  public:
-  /// Connects to a lane as a consumer does (AcceptFds::kYes).
+  /// Connects to a lane as a consumer does, or, with AcceptFds::kNo, as an observer.
   /// Errors: kNotFound (no socket there, or nobody listens), kPermission, kTimeout (the producer is there, but is so
   /// busy that its backlog is full: try again), kTooLarge (path), kInvalidArgument (no socket but another file),
   /// kSystem.
-  [[nodiscard]] static Result<ControlSocket> connect(const std::string& path);
+  [[nodiscard]] static Result<ControlSocket> connect(const std::string& path, AcceptFds accept_fds = AcceptFds::kYes);
 
   /// Takes over a connected, non-blocking SEQPACKET socket.
   ControlSocket(base::UniqueFd fd, AcceptFds accept_fds) noexcept;

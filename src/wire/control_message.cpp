@@ -10,9 +10,12 @@
 #include "wire/archive.hpp"
 
 // The fields of each message, in their order on the wire. A change here is a new protocol version, except for fields
-// that are added at the end of HELLO or REJECT. (Not in an unnamed namespace: Encoder::list() couldn't find them
+// that are added at the end of HELLO, REJECT or STATS. (Not in an unnamed namespace: Encoder::list() couldn't find them
 // there.)
 namespace framelane::wire {
+
+/// A time of CLOCK_MONOTONIC is never negative.
+inline constexpr std::uint64_t kMostTimeNs = std::numeric_limits<std::int64_t>::max();
 
 template <class Archive, Either<Hello> T>
 void visit_fields(Archive& archive, T& hello) {
@@ -127,9 +130,68 @@ void visit_fields(Archive& archive, T& message) {
 template <class Archive, Either<StatsRequest> T>
 void visit_fields(Archive&, T&) {}
 
+template <class Archive, Either<measure::LatencySummary> T>
+void visit_fields(Archive& archive, T& latency) {
+  archive.number("latency.count", latency.count);
+  archive.number("latency.min_ns", latency.min_ns);
+  archive.number("latency.p50_ns", latency.p50_ns);
+  archive.number("latency.p90_ns", latency.p90_ns);
+  archive.number("latency.p99_ns", latency.p99_ns);
+  archive.number("latency.p999_ns", latency.p999_ns);
+  archive.number("latency.p9999_ns", latency.p9999_ns);
+  archive.number("latency.max_ns", latency.max_ns);
+}
+
+template <class Archive, Either<WatchedConsumer> T>
+void visit_fields(Archive& archive, T& consumer) {
+  archive.number("id", consumer.id);
+  archive.number("pid", consumer.pid);
+  archive.number("uid", consumer.uid);
+  archive.label("name", consumer.name, kMaxNameBytes);
+  archive.choice("via", consumer.via, Via::kShm, Via::kTcp);
+  archive.label("address", consumer.address, kMaxAddressBytes);
+  archive.flag("latest", consumer.latest);
+  archive.flag("gating", consumer.gating);
+  archive.flag("demoted", consumer.demoted);
+  archive.flag("sleeping", consumer.sleeping);
+  archive.number("max_held", consumer.max_held);
+  archive.number("held", consumer.held);
+  archive.number("lag", consumer.lag);
+  archive.number("taken", consumer.taken);
+  archive.number("skipped", consumer.skipped);
+  archive.number("copied", consumer.copied);
+  archive.number("sleeps", consumer.sleeps);
+  archive.number("spins", consumer.spins);
+  visit_fields(archive, consumer.latency);
+}
+
 template <class Archive, Either<Stats> T>
-void visit_fields(Archive& archive, T& message) {
-  archive.text("text", message.text, kMaxTextBytes);
+void visit_fields(Archive& archive, T& stats) {
+  archive.number("at_ns", stats.at_ns, kMostTimeNs);
+  archive.number("opened_ns", stats.opened_ns, kMostTimeNs);
+  archive.bytes("instance_id", stats.instance_id);
+  archive.number("pid", stats.pid);
+  archive.label("program", stats.program, kMaxNameBytes);
+  archive.label("lane", stats.lane, kMaxNameBytes);
+  archive.label("served", stats.served, kMaxServedBytes);
+  archive.label("caps", stats.caps, kMaxStatsCapsBytes);
+  archive.flag("ended", stats.ended);
+  archive.choice("when_full", stats.when_full, FullPolicy::kWait, FullPolicy::kPassOver);
+  archive.number("slot_size", stats.slot_size);
+  archive.number("slots", stats.slots);
+  archive.number("loans", stats.loans);
+  archive.number("burst", stats.burst);
+  archive.number("max_consumers", stats.max_consumers);
+  archive.number("published", stats.published);
+  archive.number("bytes", stats.bytes);
+  archive.number("dropped_full", stats.dropped_full);
+  archive.number("passed_over", stats.passed_over);
+  archive.number("full_waits", stats.full_waits);
+  archive.number("wakes", stats.wakes);
+  archive.number("demotions", stats.demotions);
+  archive.number("evictions", stats.evictions);
+  archive.number("copied", stats.copied);
+  archive.list("consumers", stats.consumers, kMaxWatched);
 }
 
 template <class Archive, Either<Leave> T>
@@ -197,7 +259,7 @@ tl::unexpected<Error> broken(std::string_view what, const std::string& problem) 
 
 /// Messages that a newer version may have made longer.
 template <class T>
-constexpr bool kMayGrow = std::is_same_v<T, Hello> || std::is_same_v<T, Reject>;
+constexpr bool kMayGrow = std::is_same_v<T, Hello> || std::is_same_v<T, Reject> || std::is_same_v<T, Stats>;
 
 template <class T>
 Result<Decoded> decode_payload(std::uint64_t number, std::span<const std::byte> payload) {

@@ -13,6 +13,7 @@
 
 #include "framelane/base/result.hpp"
 #include "framelane/format/event.hpp"
+#include "framelane/measure/latency.hpp"
 
 // What the two ends of a control socket say to each other: bytes to structs and back, no I/O. A message is a header of
 // kHeaderBytes and a payload, all little-endian and packed:
@@ -21,7 +22,8 @@
 //
 // The layout of each payload stands once, in control_message.cpp, for writing and for reading. HELLO and REJECT may
 // grow at their end and readers pass over what they don't know, so that any two versions can still tell each other that
-// they don't match; every other payload has exactly the fields of the negotiated version.
+// they don't match, and so may STATS, so that an observer of any release can watch; every other payload has exactly the
+// fields of the negotiated version.
 namespace framelane::wire {
 
 inline constexpr std::uint32_t kMagic = 0x314d4c46;  // "FLM1"
@@ -38,8 +40,12 @@ inline constexpr std::size_t kMaxInlineBytes = std::size_t{64} << 10;
 inline constexpr std::size_t kMaxNameBytes = 64;
 inline constexpr std::size_t kMaxSentenceBytes = 1024;
 inline constexpr std::size_t kMaxServedBytes = 4096;
-inline constexpr std::size_t kMaxTextBytes = std::size_t{8} << 20;     ///< of one event or one STATS answer
+inline constexpr std::size_t kMaxTextBytes = std::size_t{8} << 20;     ///< of one event
 inline constexpr std::size_t kMaxStateBytes = std::size_t{256} << 10;  ///< text of one kState event
+// Of a STATS.
+inline constexpr std::size_t kMaxStatsCapsBytes = 4096;
+inline constexpr std::size_t kMaxAddressBytes = 128;
+inline constexpr std::size_t kMaxWatched = 32;  ///< consumers
 /// Of a WELCOME: stream start, caps, segment, two scopes of tags, an end, and the states.
 inline constexpr std::size_t kMaxStickyEvents = 6 + format::kMaxStates;
 inline constexpr std::size_t kMaxSegments = 8;
@@ -77,7 +83,7 @@ enum class MessageType : std::uint16_t {
 
 enum class Role : std::uint8_t {
   kConsumer = 1,
-  kObserver = 2,  ///< asks for statistics; never gets shared memory
+  kObserver = 2,  ///< asks for statistics; gets no WELCOME and no shared memory, only STATS or REJECT
   kSignals = 3,   ///< a stream for what has to overtake the frames, which come on another one
 };
 
@@ -246,16 +252,74 @@ struct Demoted {
   friend bool operator==(const Demoted&, const Demoted&) = default;
 };
 
+/// From an observer: a copy of the statistics, please.
 struct StatsRequest {
   static constexpr MessageType kType = MessageType::kStatsRequest;
 
   friend bool operator==(const StatsRequest&, const StatsRequest&) = default;
 };
 
+/// How a consumer's frames travel.
+enum class Via : std::uint8_t { kShm = 1, kUds = 2, kTcp = 3 };
+
+/// What a producer does when its ring is full.
+enum class FullPolicy : std::uint8_t { kWait = 1, kDropNew = 2, kPassOver = 3 };
+
+/// A consumer in a STATS. Counts are frames since it joined. Names and addresses are cut, and made printable as they
+/// are read.
+struct WatchedConsumer {
+  std::uint32_t id = 0;
+  std::uint32_t pid = 0;
+  std::uint32_t uid = 0;
+  std::string name;
+  Via via = Via::kShm;
+  std::string address;  ///< with kTcp: host and port
+  bool latest = false;
+  bool gating = false;  ///< the producer waits for it now
+  bool demoted = false;
+  bool sleeping = false;  ///< waits for a frame in the kernel
+  std::uint32_t max_held = 0;
+  std::uint32_t held = 0;
+  std::uint64_t lag = 0;
+  std::uint64_t taken = 0;
+  std::uint64_t skipped = 0;
+  std::uint64_t copied = 0;
+  std::uint64_t sleeps = 0;
+  std::uint64_t spins = 0;
+  measure::LatencySummary latency;  ///< publish to take, ns
+
+  friend bool operator==(const WatchedConsumer&, const WatchedConsumer&) = default;
+};
+
+/// Answer to a StatsRequest: the statistics as they were at `at_ns`. Counts are since the producer was opened.
 struct Stats {
   static constexpr MessageType kType = MessageType::kStats;
 
-  std::string text;  ///< opaque here; at most kMaxTextBytes
+  std::uint64_t at_ns = 0;      ///< CLOCK_MONOTONIC of the producer, like opened_ns
+  std::uint64_t opened_ns = 0;  ///< when it began
+  std::array<std::uint8_t, 16> instance_id{};
+  std::uint32_t pid = 0;
+  std::string program;  ///< its process's name
+  std::string lane;
+  std::string served;  ///< descriptor with all places where the lane is served
+  std::string caps;    ///< cut to kMaxStatsCapsBytes
+  bool ended = false;  ///< the stream has ended
+  FullPolicy when_full = FullPolicy::kWait;
+  std::uint64_t slot_size = 0;  ///< bytes
+  std::uint32_t slots = 0;
+  std::uint32_t loans = 0;
+  std::uint32_t burst = 0;  ///< frames
+  std::uint32_t max_consumers = 0;
+  std::uint64_t published = 0;  ///< frames
+  std::uint64_t bytes = 0;      ///< of their payloads
+  std::uint64_t dropped_full = 0;
+  std::uint64_t passed_over = 0;
+  std::uint64_t full_waits = 0;
+  std::uint64_t wakes = 0;
+  std::uint64_t demotions = 0;
+  std::uint64_t evictions = 0;
+  std::uint64_t copied = 0;
+  std::vector<WatchedConsumer> consumers;  ///< at most kMaxWatched
 
   friend bool operator==(const Stats&, const Stats&) = default;
 };

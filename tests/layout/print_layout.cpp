@@ -105,6 +105,7 @@ void print_consumer_page() {
   FIELD(ConsumerPage, skipped);
   FIELD(ConsumerPage, copied);
   FIELD(ConsumerPage, sleeps);
+  FIELD(ConsumerPage, spins);
   FIELD(ConsumerPage, holds);
   FIELD(ConsumerPage, waiting);
   FIELD(ConsumerPage, latency);

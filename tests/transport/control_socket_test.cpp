@@ -22,8 +22,14 @@
 
 namespace framelane::transport {
 namespace {
-
 using Bytes = std::vector<std::byte>;
+
+/// A message with a text of `size` bytes.
+Bytes text_message(std::size_t size) {
+  wire::EventMessage event;
+  event.event.text.assign(size, 's');
+  return wire::encode(event, 0);
+}
 
 Bytes numbered(std::uint64_t number) { return wire::encode(wire::RetireSegment{7}, number); }
 
@@ -169,9 +175,9 @@ TEST(ControlSocket, ALargeMessageTravelsInSealedMemory) {
 
 TEST(ControlSocket, TheLargestInlineMessageNeedsNoMemory) {
   Pair pair = connected_pair();
-  const std::size_t room = wire::kMaxInlineBytes - wire::encode(wire::Stats{}, 0).size();
+  const std::size_t room = wire::kMaxInlineBytes - text_message(0).size();
   for (const std::size_t extra : {std::size_t{0}, std::size_t{1}}) {
-    const Bytes encoded = wire::encode(wire::Stats{std::string(room + extra, 's')}, 0);
+    const Bytes encoded = text_message(room + extra);
     const auto outgoing = make_outgoing(encoded);
     ASSERT_TRUE(outgoing.has_value());
     EXPECT_EQ((*outgoing)->fds.size(), extra);
@@ -220,7 +226,7 @@ TEST(ControlSocket, AProducerTakesNoDescriptors) {
     EXPECT_EQ(open_fds(), before);
   }
   // Not even for the payload of a large message.
-  const Bytes large = wire::encode(wire::Stats{std::string(200'000, 'x')}, 0);
+  const Bytes large = text_message(200'000);
   ASSERT_EQ(pair.consumer.send(large), SendOutcome::kSent);
   EXPECT_EQ(pair.producer.receive().error().code, Code::kProtocol);
   EXPECT_EQ(open_fds(), before);
@@ -261,7 +267,7 @@ TEST(ControlSocket, AnOversizedDatagramIsAnError) {
 
 TEST(ControlSocket, APayloadElsewhereMustBeSealedAndOfTheRightSize) {
   Pair pair = connected_pair();
-  const Bytes large = wire::encode(wire::Stats{std::string(100'000, 'x')}, 0);
+  const Bytes large = text_message(100'000);
   Bytes header(large.begin(), large.begin() + wire::kHeaderBytes);
   wire::set_flags(header, wire::kFlagPayloadInMemfd);
   const auto unsealed = memfd(memory::round_up(large.size() - wire::kHeaderBytes, memory::page_size()));

@@ -16,7 +16,9 @@ namespace framelane::transport {
 namespace {
 
 OutgoingPtr message(std::uint64_t number, std::size_t size = 0) {
-  auto made = make_outgoing(wire::encode(wire::Stats{std::string(size, 's')}, number));
+  wire::EventMessage event;
+  event.event.text.assign(size, 's');
+  auto made = make_outgoing(wire::encode(event, number));
   EXPECT_TRUE(made.has_value());
   return made ? *made : nullptr;
 }

@@ -198,8 +198,66 @@ TEST(ControlMessage, TheErrorNamesTheField) {
   reversed.version_max = 2;
   EXPECT_TRUE(has(error_of(encode(reversed, 0)), "HELLO message: field version_max: "));
 
-  const Bytes stats = encode(Stats{std::string(kMaxTextBytes + 1, 'x')}, 0);
-  EXPECT_TRUE(has(error_of(stats), "STATS message: field text: 8388609 bytes are more than 8388608"));
+  EventMessage long_event{caps_event(), 0};
+  long_event.event.text.assign(kMaxTextBytes + 1, 'x');
+  EXPECT_TRUE(has(error_of(encode(long_event, 0)), "EVENT message: field text: 8388609 bytes are more than 8388608"));
+
+  Stats stats;
+  stats.consumers.resize(2);
+  stats.consumers[1].via = static_cast<Via>(7);
+  EXPECT_TRUE(has(error_of(encode(stats, 0)), "STATS message: field consumers[1].via: 7 has no meaning"));
+  stats.consumers.assign(kMaxWatched + 1, {});
+  EXPECT_TRUE(has(error_of(encode(stats, 0)), "STATS message: field consumers: 33 elements are more than 32"));
+}
+
+Stats largest_stats() {
+  Stats stats;
+  stats.program.assign(2 * kMaxNameBytes, 'p');
+  stats.lane.assign(2 * kMaxNameBytes, 'l');
+  stats.served.assign(2 * kMaxServedBytes, 's');
+  stats.caps.assign(2 * kMaxStatsCapsBytes, 'c');
+  WatchedConsumer consumer;
+  consumer.name.assign(2 * kMaxNameBytes, 'n');
+  consumer.address.assign(2 * kMaxAddressBytes, 'a');
+  stats.consumers.assign(kMaxWatched, consumer);
+  return stats;
+}
+
+TEST(ControlMessage, StatsOfAFullLaneTravelInOneDatagram) {
+  const Bytes bytes = encode(largest_stats(), 0);
+  EXPECT_LE(bytes.size(), kMaxInlineBytes);
+  const auto decoded = decode(bytes);
+  ASSERT_TRUE(decoded.has_value()) << decoded.error().text;
+  const auto& stats = std::get<Stats>(decoded->message);
+  EXPECT_EQ(stats.consumers.size(), kMaxWatched);
+  EXPECT_EQ(stats.caps, std::string(kMaxStatsCapsBytes, 'c')) << "cut, not refused";
+}
+
+TEST(ControlMessage, StatsShowNothingThatATerminalWouldObey) {
+  Stats stats;
+  stats.program = "cam\x1b[2J\x07";
+  stats.lane = stats.served = stats.caps =
+      "a\nb\x9b"
+      "c\x7f";
+  stats.consumers.resize(1);
+  stats.consumers[0].name = "\x1b]0;owned\x07";
+  stats.consumers[0].address = "\r\x1b[31m";
+  const auto decoded = decode(encode(stats, 0));
+  ASSERT_TRUE(decoded.has_value()) << decoded.error().text;
+  const auto& read = std::get<Stats>(decoded->message);
+  EXPECT_EQ(read.program, "cam?[2J?");
+  EXPECT_EQ(read.lane, "a?b?c?");
+  EXPECT_EQ(read.served, "a?b?c?");
+  EXPECT_EQ(read.caps, "a?b?c?");
+  EXPECT_EQ(read.consumers[0].name, "?]0;owned?");
+  EXPECT_EQ(read.consumers[0].address, "??[31m");
+}
+
+TEST(ControlMessage, ALaterReleaseMayTellAnObserverMore) {
+  Bytes bytes = encode(largest_stats(), 0);
+  bytes.resize(bytes.size() + 100);
+  fix_payload_size(bytes);
+  EXPECT_TRUE(decode(bytes).has_value());
 }
 
 TEST(ControlMessage, TheErrorNamesTheFieldOfTheHeader) {

@@ -131,7 +131,47 @@ class RandomMessages {
   FlushStop fill(FlushStop) { return {edge(kMaxSeq), word()}; }
   Demoted fill(Demoted) { return {coin()}; }
   StatsRequest fill(StatsRequest) { return {}; }
-  Stats fill(Stats) { return {any_text()}; }
+  measure::LatencySummary latency() {
+    return {number(), number(), number(), number(), number(), number(), number(), number()};
+  }
+  WatchedConsumer consumer() {
+    WatchedConsumer made;
+    made.id = word();
+    made.pid = word();
+    made.uid = word();
+    made.name = printable(kMaxNameBytes);
+    made.via = static_cast<Via>(1 + below(3));
+    made.address = printable(kMaxAddressBytes);
+    made.latest = coin();
+    made.gating = coin();
+    made.demoted = coin();
+    made.sleeping = coin();
+    made.max_held = word();
+    made.held = word();
+    for (auto* count : {&made.lag, &made.taken, &made.skipped, &made.copied, &made.sleeps, &made.spins})
+      *count = number();
+    made.latency = latency();
+    return made;
+  }
+  Stats fill(Stats made) {
+    made.at_ns = edge(std::numeric_limits<std::int64_t>::max());
+    made.opened_ns = edge(std::numeric_limits<std::int64_t>::max());
+    for (auto& byte : made.instance_id) byte = static_cast<std::uint8_t>(random_());
+    made.pid = word();
+    made.program = printable(kMaxNameBytes);
+    made.lane = printable(kMaxNameBytes);
+    made.served = printable(kMaxServedBytes);
+    made.caps = printable(kMaxStatsCapsBytes);
+    made.ended = coin();
+    made.when_full = static_cast<FullPolicy>(1 + below(3));
+    made.slot_size = number();
+    for (auto* few : {&made.slots, &made.loans, &made.burst, &made.max_consumers}) *few = word();
+    for (auto* count : {&made.published, &made.bytes, &made.dropped_full, &made.passed_over, &made.full_waits,
+                        &made.wakes, &made.demotions, &made.evictions, &made.copied})
+      *count = number();
+    for (std::size_t i = below(4); i > 0; --i) made.consumers.push_back(consumer());
+    return made;
+  }
   Leave fill(Leave) { return {}; }
   RequestMessage fill(RequestMessage) {
     format::Request made;

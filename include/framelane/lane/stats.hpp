@@ -26,12 +26,17 @@ struct ConsumerInfo {
   std::uint64_t taken = 0;          ///< as the consumer counts
   std::uint64_t skipped = 0;        ///< as the consumer counts
   std::uint64_t copied = 0;         ///< taken as private copies, as the consumer counts
+  std::uint32_t max_held = 0;       ///< slots that it may hold; with so many held it takes copies
+  bool sleeping = false;            ///< waits for a frame in the kernel now, and so costs a wake
+  std::uint64_t sleeps = 0;         ///< waits that ended in a sleep, as the consumer counts
+  std::uint64_t spins = 0;          ///< waits that ended while spinning, as the consumer counts
   measure::LatencySummary latency;  ///< publish to take, ns
 };
 
 /// A producer's counters since it was opened. published = frames that got a sequence number; the drops got none.
 struct ProducerStats {
   std::uint64_t published = 0;
+  std::uint64_t bytes = 0;         ///< of the payloads of those
   std::uint64_t dropped_full = 0;  ///< new frames dropped: the ring was full (leaky=upstream, or full_timeout)
   std::uint64_t passed_over = 0;   ///< unread frames taken from slow consumers (leaky=downstream)
   std::uint64_t full_waits = 0;    ///< publishes that had to wait

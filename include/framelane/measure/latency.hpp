@@ -15,6 +15,8 @@ struct LatencySummary {
   std::uint64_t p999_ns = 0;
   std::uint64_t p9999_ns = 0;
   std::uint64_t max_ns = 0;
+
+  friend bool operator==(const LatencySummary&, const LatencySummary&) = default;
 };
 
 }  // namespace framelane::measure
