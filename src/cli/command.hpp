@@ -28,5 +28,7 @@ void add_bench_take(CLI::App& bench, Action& chosen);
 void add_bench_transports(CLI::App& bench, Action& chosen);
 void add_demo(CLI::App& app, Action& chosen);
 void add_demo_consumer(CLI::App& app, Action& chosen);
+void add_ls(CLI::App& app, Action& chosen);
+void add_top(CLI::App& app, Action& chosen);
 
 }  // namespace framelane::cli

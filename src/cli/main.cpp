@@ -12,6 +12,8 @@ namespace {
 constexpr const char* kFooter =
     "Examples:\n"
     "  framelane demo                 a video to two consumers, one of them killed\n"
+    "  framelane ls                   the lanes, and who uses them\n"
+    "  framelane top                  what flows, in full screen\n"
     "  framelane bench rtt            round trip of 32 bytes and the bare limit\n"
     "  framelane bench rtt --size 1024 --json\n"
     "  framelane bench take           what taking a large frame costs\n"
@@ -30,6 +32,8 @@ int run(int argc, char** argv) {
   add_bench(app, chosen);
   add_demo(app, chosen);
   add_demo_consumer(app, chosen);
+  add_ls(app, chosen);
+  add_top(app, chosen);
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
