@@ -6,9 +6,12 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include <fmt/format.h>
+
+#include "framelane/lane/observer.hpp"
 
 #include "base/cpu.hpp"
 #include "cli/bench_ends.hpp"
@@ -30,10 +33,12 @@ constexpr const char* kFooter =
     "  framelane bench rtt\n"
     "  framelane bench rtt --size 1024 --samples 20000 --rounds 9 --json\n"
     "  framelane bench rtt --spin adaptive --stamps on\n"
+    "  framelane bench rtt --observed\n"
     "  framelane bench rtt --size 3110400 --touch all --unpinned";
 
-constexpr std::uint64_t kWarmUp = 1000;            // round trips before each round, not counted
-constexpr std::chrono::seconds kLongestRound{10};  // then the round ends with the samples that it has
+constexpr std::uint64_t kWarmUp = 1000;                  // round trips before each round, not counted
+constexpr std::chrono::milliseconds kObserveEvery{100};  // with --observed
+constexpr std::chrono::seconds kLongestRound{10};        // then the round ends with the samples that it has
 
 struct Options {
   std::size_t size = 32;
@@ -44,26 +49,36 @@ struct Options {
   Touch touch = Touch::kEdges;
   std::vector<int> cpus;
   bool unpinned = false;
+  bool observed = false;
   bool json = false;
+
+  /// What a round goes through: the bare limit, the lane, and the lane while somebody watches it.
+  [[nodiscard]] std::uint32_t kinds() const noexcept { return observed ? 3 : 2; }
 };
 
 // A sleeping consumer needs 100 µs and more for what a spinning one does in 0.5.
 std::uint32_t default_samples(const Options& options) {
+  if (options.observed) return options.spin == Spin::kBusy ? 1'000'000 : 10'000;  // a round of several looks
   return options.spin == Spin::kBusy && options.size <= 65536 ? 100'000 : 5'000;
 }
 
-// What the two processes and their parent share. Message numbers go on over all rounds, so nothing is ever reset.
+enum Watch : std::uint64_t { kIdle = 0, kWatching = 1, kOver = 2 };
+
+// What the processes and their parent share. Message numbers go on over all rounds, so nothing is ever reset.
 struct Meeting {
-  LineWord ping;  // written by the measuring process
-  LineWord pong;  // written by the echo process
-  LineWord last;  // written by the measuring process: the number of the round's last message
+  LineWord ping;   // written by the measuring process
+  LineWord pong;   // written by the echo process
+  LineWord last;   // written by the measuring process: the number of the round's last message
+  LineWord watch;  // written by the measuring process: a Watch
+  LineWord looks;  // written by the observer: how often it was answered
 };
 
 struct Shared {
   SharedArray<Meeting> meeting;
-  SharedArray<std::uint32_t> samples;  // [rounds][2][samples], the bare limit first
-  SharedArray<std::uint32_t> counts;   // [rounds][2]: samples taken
+  SharedArray<std::uint32_t> samples;  // [rounds][kinds][samples], the bare limit first
+  SharedArray<std::uint32_t> counts;   // [rounds][kinds]: samples taken
   std::uint32_t samples_per_round;
+  std::uint32_t kinds;
 };
 
 struct RoundRoom {
@@ -72,7 +87,7 @@ struct RoundRoom {
 };
 
 RoundRoom room_of(Shared& shared, std::uint32_t round, std::uint32_t kind) {
-  const std::size_t index = std::size_t{2} * round + kind;
+  const std::size_t index = std::size_t{shared.kinds} * round + kind;
   return {shared.samples.all().subspan(index * shared.samples_per_round, shared.samples_per_round),
           shared.counts[index]};
 }
@@ -137,7 +152,9 @@ int play(const Options& options, const char* out, const char* in, FloorEnd floor
   if (!lane) return report_failure(lane.error().text);
   for (std::uint32_t number = 0; number < options.rounds; ++number) {
     if (!round(floor, number, 0u)) return report_failure(floor.why());
-    if (!round(*lane, number, 1u)) return report_failure(lane->why());
+    for (std::uint32_t kind = 1; kind < options.kinds(); ++kind) {
+      if (!round(*lane, number, kind)) return report_failure(lane->why());
+    }
   }
   return kOk;
 }
@@ -145,10 +162,36 @@ int play(const Options& options, const char* out, const char* in, FloorEnd floor
 int measuring_process(const Options& options, Shared& shared, std::optional<int> cpu) {
   Meeting& meeting = shared.meeting[0];
   std::uint64_t next = 1;
-  return play(options, "ping", "pong", FloorEnd(meeting.ping, meeting.pong), cpu,
-              [&](auto& end, std::uint32_t round, std::uint32_t kind) {
-                return measure_round(end, meeting, next, room_of(shared, round, kind));
-              });
+  const int code = play(options, "ping", "pong", FloorEnd(meeting.ping, meeting.pong), cpu,
+                        [&](auto& end, std::uint32_t round, std::uint32_t kind) {
+                          meeting.watch.value.store(kind == 2 ? kWatching : kIdle, std::memory_order_release);
+                          return measure_round(end, meeting, next, room_of(shared, round, kind));
+                        });
+  meeting.watch.value.store(kOver, std::memory_order_release);
+  return code;
+}
+
+// Asks both lanes ten times a second, as `framelane top` does, in the rounds that are observed.
+int observing_process(Shared& shared) {
+  Meeting& meeting = shared.meeting[0];
+  std::map<std::string, Observer> observers;
+  for (std::uint64_t watch = kIdle; watch != kOver; watch = meeting.watch.value.load(std::memory_order_acquire)) {
+    if (watch == kWatching) {
+      for (const char* const lane : {"ping", "pong"}) {
+        auto found = observers.find(lane);
+        if (found == observers.end()) {
+          auto observer = Observer::connect(lane);
+          if (!observer) return report_failure(observer.error().text);
+          found = observers.emplace(lane, std::move(*observer)).first;
+        }
+        // Between two rounds the lane may be gone.
+        if (const auto stats = found->second.stats(kPatience))
+          meeting.looks.value.fetch_add(1, std::memory_order_relaxed);
+      }
+    }
+    std::this_thread::sleep_for(watch == kWatching ? kObserveEvery : std::chrono::milliseconds(1));
+  }
+  return kOk;
 }
 
 int echo_process(const Options& options, Shared& shared, std::optional<int> cpu) {
@@ -161,9 +204,13 @@ int echo_process(const Options& options, Shared& shared, std::optional<int> cpu)
 struct Outcome {
   measure::LatencySummary floor;
   measure::LatencySummary lane;
-  std::vector<double> round_ratios;  // of the medians, per round
-  double fine_floor = 0;             // ns, see append_block_means(); 0 with too few samples
+  measure::LatencySummary observed;
+  std::vector<double> round_ratios;     // of the medians, per round
+  std::vector<double> observed_ratios;  // of the medians, observed to not observed, per round
+  std::uint64_t looks = 0;              // answers that the observer got
+  double fine_floor = 0;                // ns, see append_block_means(); 0 with too few samples
   double fine_lane = 0;
+  double fine_observed = 0;
 
   [[nodiscard]] double ratio() const {
     return static_cast<double>(lane.p50_ns) / static_cast<double>(std::max<std::uint64_t>(floor.p50_ns, 1));
@@ -183,11 +230,11 @@ void append_block_means(std::span<const std::uint32_t> samples, std::vector<doub
 
 Outcome evaluate(Shared& shared, std::uint32_t rounds) {
   Outcome outcome;
-  std::array<std::vector<std::uint32_t>, 2> all;
-  std::array<std::vector<double>, 2> means;
+  std::array<std::vector<std::uint32_t>, 3> all;
+  std::array<std::vector<double>, 3> means;
   for (std::uint32_t round = 0; round < rounds; ++round) {
-    std::array<double, 2> p50{};
-    for (std::uint32_t kind = 0; kind < 2; ++kind) {
+    std::array<double, 3> p50{};
+    for (std::uint32_t kind = 0; kind < shared.kinds; ++kind) {
       const RoundRoom room = room_of(shared, round, kind);
       std::vector<std::uint32_t> samples(room.samples.begin(), room.samples.begin() + room.count);
       all[kind].insert(all[kind].end(), samples.begin(), samples.end());
@@ -195,9 +242,13 @@ Outcome evaluate(Shared& shared, std::uint32_t rounds) {
       p50[kind] = static_cast<double>(summarize_samples(samples).p50_ns);
     }
     outcome.round_ratios.push_back(p50[1] / std::max(p50[0], 1.0));
+    outcome.observed_ratios.push_back(p50[2] / std::max(p50[1], 1.0));
   }
   outcome.floor = summarize_samples(all[0]);
   outcome.lane = summarize_samples(all[1]);
+  outcome.observed = summarize_samples(all[2]);
+  outcome.fine_observed = median_of(std::move(means[2]));
+  outcome.looks = shared.meeting[0].looks.value.load(std::memory_order_relaxed);
   outcome.fine_floor = median_of(std::move(means[0]));
   outcome.fine_lane = median_of(std::move(means[1]));
   return outcome;
@@ -206,14 +257,16 @@ Outcome evaluate(Shared& shared, std::uint32_t rounds) {
 // Measures once; the exit code says whether `outcome` is set.
 int measure(const Options& options, std::optional<CpuPair> cpus, Outcome& outcome) {
   auto meeting = SharedArray<Meeting>::create(1);
-  auto samples = SharedArray<std::uint32_t>::create(std::size_t{2} * options.rounds * options.samples);
-  auto counts = SharedArray<std::uint32_t>::create(std::size_t{2} * options.rounds);
+  const std::size_t parts = std::size_t{options.kinds()} * options.rounds;
+  auto samples = SharedArray<std::uint32_t>::create(parts * options.samples);
+  auto counts = SharedArray<std::uint32_t>::create(parts);
   if (!meeting || !samples || !counts) return report_failure("no memory for the samples; ask for fewer");
-  Shared shared{std::move(*meeting), std::move(*samples), std::move(*counts), options.samples};
+  Shared shared{std::move(*meeting), std::move(*samples), std::move(*counts), options.samples, options.kinds()};
   const auto cpu = [&](std::size_t side) { return cpus ? std::optional((*cpus)[side]) : std::nullopt; };
-  const int code = run_pair({{{"measuring", [&] { return measuring_process(options, shared, cpu(0)); }},
-                              {"echo", [&] { return echo_process(options, shared, cpu(1)); }}}},
-                            (kLongestRound + kPatience) * 2 * options.rounds + 4 * kPatience);
+  std::vector<Body> bodies{{"measuring", [&] { return measuring_process(options, shared, cpu(0)); }},
+                           {"echo", [&] { return echo_process(options, shared, cpu(1)); }}};
+  if (options.observed) bodies.emplace_back("observing", [&] { return observing_process(shared); });
+  const int code = run_privately(bodies, (kLongestRound + kPatience) * static_cast<int>(parts) + 4 * kPatience);
   if (code == kOk) outcome = evaluate(shared, options.rounds);
   return code;
 }
@@ -237,6 +290,24 @@ nlohmann::ordered_json outcome_json(const Outcome& outcome, double clock_ns) {
       {"ratio_p50_rounds",
        {{"median", median_of(outcome.round_ratios)}, {"min", *least}, {"max", *most}, {"all", outcome.round_ratios}}},
       {"fine", fine_json(outcome, clock_ns)}};
+}
+
+// The lane observed against itself unobserved, in the same run.
+nlohmann::ordered_json observed_json(const Outcome& outcome) {
+  const auto [least, most] = std::minmax_element(outcome.observed_ratios.begin(), outcome.observed_ratios.end());
+  return {{"lane", to_json(outcome.observed)},
+          {"looks", outcome.looks},
+          {"ratio_p50_rounds", {{"median", median_of(outcome.observed_ratios)}, {"min", *least}, {"max", *most}}},
+          {"fine_ratio", outcome.fine_lane > 0 ? outcome.fine_observed / outcome.fine_lane : 0}};
+}
+
+void print_observed(const Outcome& outcome) {
+  const auto [least, most] = std::minmax_element(outcome.observed_ratios.begin(), outcome.observed_ratios.end());
+  fmt::print("{}\n", summary_row("lane, observed", outcome.observed));
+  fmt::print("observed to not observed ({} looks): medians per round {:.3f}, {:.3f} to {:.3f}", outcome.looks,
+             median_of(outcome.observed_ratios), *least, *most);
+  if (outcome.fine_lane > 0) fmt::print("; means of 100: {:.4f}", outcome.fine_observed / outcome.fine_lane);
+  fmt::print("\n");
 }
 
 void print_outcome(const Outcome& outcome, double clock_ns) {
@@ -264,6 +335,7 @@ void print_json(const Options& options, CpuPair cpus, const Outcome& pinned, con
                {"cpus", cpus},
                {"pinned", true},
                {"clock_ns", clock_ns}});
+  if (options.observed) json["observed"] = observed_json(pinned);
   if (unpinned.has_value()) json["unpinned"] = outcome_json(*unpinned, clock_ns);
   json["machine"] = machine_json();
   fmt::print("{}\n", json.dump(2));
@@ -276,6 +348,7 @@ void print_text(const Options& options, CpuPair cpus, const Outcome& pinned, con
   fmt::print("One reading of the clock, {:.0f} ns, is part of every sample.\n\n", clock_ns);
   fmt::print("Two processes, bound to CPUs {} and {}\n", cpus[0], cpus[1]);
   print_outcome(pinned, clock_ns);
+  if (options.observed) print_observed(pinned);
   if (!unpinned.has_value()) return;
   fmt::print("\nTwo processes, on any CPU\n");
   print_outcome(*unpinned, clock_ns);
@@ -334,6 +407,7 @@ void add_bench_rtt(CLI::App& bench, Action& chosen) {
       ->expected(2)
       ->check(CLI::Range(0, 4095));
   command.add_flag("--unpinned", options->unpinned, "Once more, bound to no CPU");
+  command.add_flag("--observed", options->observed, "Also rounds in which somebody watches, 10 times a second");
   command.add_flag("--json", options->json, "One JSON object");
   command.callback([options, &chosen] { chosen = [options] { return run(*options); }; });
 }

@@ -149,7 +149,7 @@ int report_end(const BodiesEnd& end) {
   return end.end == GroupEnd::kInterrupted ? kInterrupted : kFailed;
 }
 
-int run_pair(const std::array<Body, 2>& bodies, std::chrono::seconds limit) {
+int run_privately(std::span<const Body> bodies, std::chrono::seconds limit) {
   auto directory = TempDir::create();
   if (!directory) return report_failure(directory.error().text);
   ::setenv("FRAMELANE_DIR", directory->path().c_str(), 1);

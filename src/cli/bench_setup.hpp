@@ -94,8 +94,11 @@ struct BodiesEnd {
 /// Says why on standard error, and returns the exit code: kOk, kFailed or kInterrupted.
 [[nodiscard]] int report_end(const BodiesEnd& end);
 
-/// Runs two bodies in processes of their own until both return 0, each with FRAMELANE_DIR in a new private directory,
-/// and leaves nothing behind: returns kOk, kFailed or kInterrupted, having said why.
-[[nodiscard]] int run_pair(const std::array<Body, 2>& bodies, std::chrono::seconds limit);
+/// Runs bodies in processes of their own until all return 0, each with FRAMELANE_DIR in a new private directory, and
+/// leaves nothing behind: returns kOk, kFailed or kInterrupted, having said why.
+[[nodiscard]] int run_privately(std::span<const Body> bodies, std::chrono::seconds limit);
+[[nodiscard]] inline int run_pair(const std::array<Body, 2>& bodies, std::chrono::seconds limit) {
+  return run_privately(bodies, limit);
+}
 
 }  // namespace framelane::cli

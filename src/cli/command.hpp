@@ -33,7 +33,9 @@ void add_completion(CLI::App& app, Action& chosen);
 void add_demo(CLI::App& app, Action& chosen);
 void add_demo_consumer(CLI::App& app, Action& chosen);
 void add_doctor(CLI::App& app, Action& chosen);
+void add_ls(CLI::App& app, Action& chosen);
 void add_recv(CLI::App& app, Action& chosen);
 void add_send(CLI::App& app, Action& chosen);
+void add_top(CLI::App& app, Action& chosen);
 
 }  // namespace framelane::cli

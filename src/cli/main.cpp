@@ -14,12 +14,15 @@ namespace {
 constexpr const char* kFooter =
     "Examples:\n"
     "  framelane demo                 a video to two consumers, one of them killed\n"
+    "  framelane ls                   the lanes, and who uses them\n"
+    "  framelane top                  what flows, in full screen\n"
     "  framelane bench rtt            round trip of 32 bytes and the bare limit\n"
     "  framelane bench rtt --size 1024 --json\n"
     "  framelane bench take           what taking a large frame costs\n"
     "  framelane bench gst            pipelines over lanesink, against shmsink\n"
     "  framelane send cam0 a.y4m      the frames of a file into a lane\n"
     "  framelane recv cam0 b.y4m      and out of it\n"
+    "  framelane top                  all lanes, and who reads them how far behind\n"
     "  framelane doctor               what this machine lacks for low latency\n"
     "\n";
 
@@ -33,6 +36,8 @@ int run(int argc, char** argv) {
   add_bench(app, chosen);
   add_demo(app, chosen);
   add_demo_consumer(app, chosen);
+  add_ls(app, chosen);
+  add_top(app, chosen);
   add_send(app, chosen);
   add_recv(app, chosen);
   add_doctor(app, chosen);
