@@ -11,8 +11,8 @@
 namespace framelane::lane {
 
 Result<int> ConsumerCore::event_fd() {
-  if (final_) return tl::unexpected(*final_);
   if (pump_ == nullptr) {
+    if (final_) return tl::unexpected(*final_);  // later it may be the pump's to write
     auto pump = EventPump::create([this](std::int64_t deadline_ns) { return await_item(deadline_ns); });
     if (!pump) return tl::unexpected(std::move(pump.error()));
     pump_ = std::move(*pump);

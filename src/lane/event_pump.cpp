@@ -15,7 +15,7 @@
 namespace framelane::lane {
 namespace {
 
-constexpr std::int64_t kSliceNs = 50'000'000;  // how long a wait that can't be woken may go on
+constexpr std::int64_t kSliceNs = 200'000'000;  // how long a wait that can't be woken may go on
 
 std::chrono::steady_clock::time_point time_point(std::int64_t ns) noexcept {
   return std::chrono::steady_clock::time_point(std::chrono::nanoseconds(ns));
