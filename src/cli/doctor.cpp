@@ -12,7 +12,6 @@
 #include "framelane/descriptor/descriptor.hpp"
 
 #include "cli/command.hpp"
-#include "cli/doctor.hpp"
 
 namespace framelane::cli {
 namespace {
