@@ -71,7 +71,7 @@ class CommandTest(unittest.TestCase):
 class Usage(CommandTest):
     def test_help_of_each_command_shows_examples(self):
         for arguments in ([], ["bench"], ["bench", "rtt"], ["bench", "take"], ["bench", "rpc"],
-                          ["bench", "transports"], ["bench", "gst"], ["demo"]):
+                          ["bench", "transports"], ["bench", "gst"], ["demo"], ["ls"], ["top"]):
             done = self.run_command(*arguments, "--help")
             self.assertEqual(done.returncode, 0, arguments)
             self.assertIn("Example", done.stdout, arguments)
