@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: MIT
+#pragma once
+
+#include "object.hpp"
+
+namespace framelane::python {
+
+/// A handle of the library that some threads may be using while another one closes it: the last one out does it then.
+/// Everything here needs the GIL.
+template <class Library, void (*close_it)(Library*), void (*interrupt)(Library*)>
+class Handle {
+ public:
+  void set(Library* handle) noexcept {
+    handle_ = handle;
+    made_in_ = fork_generation();
+  }
+  /// nullptr with an exception set when it is closed, or inherited by fork().
+  [[nodiscard]] Library* get(const char* what) const {
+    if (handle_ == nullptr || closing_) {
+      raise(FRAMELANE_INVALID_ARGUMENT, "this %s is closed", what);
+      return nullptr;
+    }
+    return check_process(made_in_, what) ? handle_ : nullptr;
+  }
+  [[nodiscard]] bool is_open() const noexcept { return handle_ != nullptr && !closing_; }
+  [[nodiscard]] bool is_used() const noexcept { return users_ > 0; }
+
+  /// Around calls without the GIL.
+  void enter() noexcept { ++users_; }
+  void leave() {
+    if (--users_ == 0 && closing_) finish();
+  }
+  /// Waiting threads are interrupted, and close it.
+  void close() {
+    if (handle_ == nullptr || closing_) return;
+    closing_ = true;
+    if (users_ > 0) {
+      interrupt(handle_);
+    } else {
+      finish();
+    }
+  }
+
+ private:
+  void finish() {
+    Library* const handle = std::exchange(handle_, nullptr);
+    without_gil([handle] {
+      close_it(handle);
+      return 0;
+    });
+  }
+
+  Library* handle_;
+  int users_;
+  bool closing_;
+  unsigned made_in_;
+};
+
+}  // namespace framelane::python
