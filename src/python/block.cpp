@@ -73,6 +73,18 @@ PyObject* view_at(Block* block, std::size_t index) {
   return make_view(block->lease, block->data, block->size, array, block->writable);
 }
 
+/// Whether that is `size` bytes without a shape.
+bool is_flat(PyObject* object, std::size_t size) {
+  Py_buffer view;
+  if (PyObject_CheckBuffer(object) == 0 || PyObject_GetBuffer(object, &view, PyBUF_FULL_RO) != 0) {
+    PyErr_Clear();
+    return false;
+  }
+  const bool flat = view.ndim == 1 && view.itemsize == 1 && static_cast<std::size_t>(view.len) == size;
+  PyBuffer_Release(&view);
+  return flat;
+}
+
 /// The array that a key names; -1 with an exception set.
 int index_of(Block* block, PyObject* key) {
   const std::size_t count = block->layout == nullptr ? 0 : block->layout->arrays().size();
@@ -206,7 +218,10 @@ int block_ass_subscript(PyObject* self, PyObject* key, PyObject* value) {
     return -1;
   }
   Array named;
-  if (key != Py_Ellipsis) {
+  if (key == Py_Ellipsis && !block->is_view && is_flat(value, block->size)) {
+    named = bytes_array(block->size);  // a whole frame, padding and all
+    array = &named;
+  } else if (key != Py_Ellipsis) {
     const int index = index_of(block, key);
     if (index < 0 || !block->layout->array(static_cast<std::size_t>(index), block->size, named)) return -1;
     array = &named;

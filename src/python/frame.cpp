@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT
 #include "frame.hpp"
 
+#include <type_traits>
+
 #include "dlpack.hpp"
 
 namespace framelane::python {
@@ -46,7 +48,7 @@ PyObject* of_info(const framelane_frame* frame) {
   framelane_frame_info info;
   framelane_frame_info_init(&info, sizeof info);
   if (const framelane_code code = framelane_frame_get_info(frame, &info); code != FRAMELANE_OK) return raise(code);
-  if constexpr (std::is_same_v<decltype(info.*member), std::int64_t>) {
+  if constexpr (std::is_same_v<std::remove_cvref_t<decltype(info.*member)>, std::int64_t>) {
     return from_clock_time(info.*member);
   } else {
     return from_time(info.*member);

@@ -1,0 +1,258 @@
+# SPDX-License-Identifier: MIT
+"""What frames look like from Python: formats, arrays, the slot's own memory."""
+import hashlib
+import io
+import unittest
+
+import framelane
+from lane_test import LIMIT, LaneTest, pair
+
+try:
+    import numpy
+except ImportError:
+    numpy = None
+
+needs_numpy = unittest.skipIf(numpy is None, "numpy isn't installed")
+BGR = "video/x-raw, format=BGR, width=6, height=4, framerate=30/1"
+
+
+def address(array):
+    return array.__array_interface__["data"][0]
+
+
+class Iterating(LaneTest):
+    def test_ends_at_the_end_of_the_stream(self):
+        producer, consumer = pair(framelane)
+        for i in range(3):
+            producer.publish(b"frame %d" % i, pts=i * 1000)
+        producer.send_eos()
+        self.assertEqual([(bytes(f), f.pts, f.seq, f.skipped) for f in consumer],
+                         [(b"frame %d" % i, i * 1000, i, 0) for i in range(3)])
+        self.assertEqual(list(consumer), [], "the end stands")
+
+    def test_leaving_the_producers_block_ends_the_stream(self):
+        with framelane.Producer("cam0") as producer:
+            consumer = framelane.Consumer("cam0", timeout=LIMIT)
+            consumer.connect()
+            producer.publish(b"x")
+        self.assertTrue(producer.closed)
+        self.assertEqual([bytes(f) for f in consumer], [b"x"])
+
+    def test_raises_timeout_error(self):
+        _producer, consumer = pair(framelane, consumer={"timeout": 0.05})
+        with self.assertRaisesRegex(TimeoutError, '"cam0" came within 0.05 s'):
+            next(iter(consumer))
+        with self.assertRaises(framelane.Timeout):
+            consumer.take(timeout=0)
+        self.assertIsNone(consumer.try_take())
+
+    def test_a_frame_is_given_back_when_the_next_one_is_asked_for(self):
+        producer, consumer = pair(framelane)
+        for _ in range(2):
+            producer.publish(bytes(100))
+        first = next(consumer)
+        self.assertEqual(consumer.stats()["held"], 1)
+        next(consumer)
+        self.assertEqual(consumer.stats()["held"], 1)
+        self.assertTrue(first.released)
+        for use in (lambda: first.pts, lambda: memoryview(first), lambda: first.numpy(), lambda: first.caps,
+                    lambda: first[0], first.hold, lambda: first.seq, lambda: first.address, first.__dlpack__):
+            with self.assertRaisesRegex(framelane.ReleasedError, "given back already; hold"):
+                use()
+
+    def test_a_held_frame_stays(self):
+        producer, consumer = pair(framelane)
+        for i in range(2):
+            producer.publish(bytes([i]) * 100)
+        with next(consumer).hold() as first:
+            next(consumer)
+            self.assertEqual(bytes(first), bytes(100))
+            self.assertEqual(consumer.stats()["held"], 2)
+        self.assertTrue(first.released)
+
+    def test_a_taken_frame_stays_until_it_is_released(self):
+        producer, consumer = pair(framelane)
+        producer.publish(bytes(100))
+        producer.publish(bytes(100))
+        first, second = consumer.take(), consumer.take()
+        self.assertFalse(first.released)
+        first.release()
+        self.assertTrue(first.released)
+        del second
+        self.wait_for_slots(consumer)
+
+    def test_take_many_takes_what_is_there(self):
+        producer, consumer = pair(framelane, max_held=8, consumer={"max_held": 8})
+        for i in range(5):
+            producer.publish(bytes([i]) * 100)
+        frames = consumer.take_many(3)
+        frames += consumer.take_many(9)
+        self.assertEqual([f.seq for f in frames], [0, 1, 2, 3, 4])
+        with self.assertRaises(ValueError):
+            consumer.take_many(0)
+
+    def test_latest_takes_the_newest(self):
+        producer, consumer = pair(framelane, consumer={"mode": "latest"})
+        for i in range(5):
+            producer.publish(bytes([i]) * 100)
+        frame = consumer.take()
+        self.assertEqual((frame.seq, frame.skipped), (4, 4))
+
+    def test_tells_what_travels_with_a_frame(self):
+        producer, consumer = pair(framelane, stamps="on")
+        with producer.loan(100) as loan:
+            loan.pts, loan.dts, loan.duration, loan.offset, loan.offset_end = 1, 2, 3, 4, 5
+            loan.due, loan.capture, loan.type_id = 6, 7, 8
+            loan.flags = framelane.Flag.LIVE | framelane.Flag.DISCONT
+            loan.side_data = b"beside"
+        f = consumer.take()
+        self.assertEqual((f.pts, f.dts, f.duration, f.offset, f.offset_end, f.due, f.capture, f.type_id),
+                         (1, 2, 3, 4, 5, 6, 7, 8))
+        self.assertEqual(framelane.Flag(f.flags), framelane.Flag.LIVE | framelane.Flag.DISCONT)
+        self.assertEqual(f.side_data, b"beside")
+        self.assertGreaterEqual(f.latency, 0)
+        self.assertGreater(f.published, 0)
+
+    def test_says_none_where_there_is_no_time(self):
+        producer, consumer = pair(framelane, stamps="off")
+        producer.publish(bytes(100))
+        f = consumer.take()
+        self.assertEqual((f.pts, f.dts, f.duration, f.due, f.capture, f.latency, f.published), (None,) * 7)
+
+
+class Bytes(LaneTest):
+    def test_without_numpy_a_frame_is_a_memoryview(self):
+        producer, consumer = pair(framelane, caps=BGR)
+        with producer.loan() as loan:
+            memoryview(loan)[1, 2, 0] = 77
+        view = memoryview(consumer.take())
+        self.assertEqual((view.shape, view.strides, view.format, view.readonly), ((4, 6, 3), (20, 3, 1), "B", True))
+        self.assertEqual(view[1, 2, 0], 77)
+        with self.assertRaises(TypeError):
+            view[0, 0, 0] = 1
+
+    def test_an_inline_frame_is_read_where_it_lies(self):
+        producer, consumer = pair(framelane)
+        producer.publish(b"32 bytes or fewer")
+        frame = consumer.take()
+        self.assertEqual((bytes(frame), frame.slot), (b"32 bytes or fewer", -1))
+
+    def test_padded_rows_are_not_contiguous(self):
+        producer, consumer = pair(framelane, caps=BGR)
+        with producer.loan():
+            pass
+        with self.assertRaisesRegex(BufferError, "padded"):
+            hashlib.sha256(consumer.take())
+
+    def test_a_received_frame_is_read_only(self):
+        producer, consumer = pair(framelane, caps=BGR)
+        with producer.loan():
+            pass
+        frame = consumer.take()
+        self.assertTrue(frame.readonly)
+        with self.assertRaises(TypeError):
+            frame[...] = bytes(80)
+        with self.assertRaisesRegex(TypeError, "read-only"):
+            frame["bgr"][...] = bytes(72)
+        with self.assertRaisesRegex(TypeError, "read-write"):
+            io.BytesIO(bytes(80)).readinto(frame)
+
+
+@needs_numpy
+class Numpy(LaneTest):
+    def one(self, caps, fill=lambda loan: None, **size):
+        """A frame of these caps, on a lane of its own."""
+        self.ends = getattr(self, "ends", []) + [pair(framelane, f"lane{len(getattr(self, 'ends', []))}", caps=caps)]
+        producer, consumer = self.ends[-1]
+        with producer.loan(**size) as loan:
+            fill(loan)
+        return consumer.take()
+
+    def test_bgr_is_height_width_channels_on_the_slot_itself(self):
+        def fill(loan):
+            numpy.asarray(loan)[2, 3] = (1, 2, 3)
+        frame = self.one(BGR, fill)
+        for array in (frame.numpy(), numpy.asarray(frame), numpy.asarray(frame["bgr"]), numpy.asarray(frame[0])):
+            self.assertEqual((array.shape, array.dtype.name, array.strides), ((4, 6, 3), "uint8", (20, 3, 1)))
+            self.assertEqual(array[2, 3].tolist(), [1, 2, 3])
+            self.assertEqual(address(array), frame.address)
+            self.assertFalse(array.flags.writeable)
+            with self.assertRaises(ValueError):
+                array[0, 0, 0] = 1
+            with self.assertRaises(ValueError):
+                array.flags.writeable = True
+
+    def test_gray_has_one_channel(self):
+        self.assertEqual(self.one("video/x-raw, format=GRAY8, width=5, height=3").numpy().shape, (3, 5, 1))
+        wide = self.one("video/x-raw, format=GRAY16_LE, width=5, height=3").numpy()
+        self.assertEqual((wide.shape, wide.dtype.name), ((3, 5, 1), "uint16"))
+
+    def test_nv12_is_named_planes(self):
+        def fill(loan):
+            numpy.asarray(loan["y"])[3, 4] = 9
+            numpy.asarray(loan["uv"])[1, 2] = (7, 8)
+        frame = self.one("video/x-raw, format=NV12, width=6, height=4", fill)
+        planes = frame.numpy()
+        self.assertEqual(list(planes), ["y", "uv"])
+        self.assertEqual((planes["y"].shape, planes["y"].strides), ((4, 6), (8, 1)))
+        self.assertEqual((planes["uv"].shape, planes["uv"].strides), ((2, 3, 2), (8, 2, 1)))
+        self.assertEqual(planes["y"][3, 4], 9)
+        self.assertEqual(planes["uv"][1, 2].tolist(), [7, 8])
+        self.assertEqual(address(planes["uv"]), address(planes["y"]) + 32)
+        self.assertEqual(numpy.asarray(frame).shape, (48,), "as a whole it is bytes")
+        with self.assertRaisesRegex(KeyError, "only.*y.*uv"):
+            frame["v"]
+
+    def test_i420_of_odd_size_has_planes_without_padding(self):
+        planes = self.one("video/x-raw, format=I420, width=5, height=3").numpy()
+        self.assertEqual({name: plane.shape for name, plane in planes.items()},
+                         {"y": (3, 5), "u": (2, 3), "v": (2, 3)})
+
+    def test_audio_is_samples_channels(self):
+        def fill(loan):
+            numpy.asarray(loan)[:, 1] = range(480)
+        array = self.one("audio/x-raw, format=S16LE, rate=48000, channels=2, layout=interleaved", fill,
+                         samples=480).numpy()
+        self.assertEqual((array.shape, array.dtype.name), ((480, 2), "int16"))
+        self.assertEqual(array[7].tolist(), [0, 7])
+
+    def test_other_caps_are_bytes(self):
+        producer, consumer = pair(framelane, caps="video/x-h264, stream-format=byte-stream")
+        producer.publish(bytes(range(200)))
+        frame = consumer.take()
+        self.assertEqual(frame.numpy().tolist(), list(range(200)))
+        self.assertEqual((frame.caps.kind, str(frame.caps)[:12]), ("other", "video/x-h264"))
+
+    def test_tensors_go_by_name(self):
+        producer, consumer = pair(framelane, tensors={"mel": ("float32", (80, 100)), "sr": (numpy.int64, (1,))},
+                                  framerate=100)
+        x = numpy.random.rand(80, 100).astype("float32")
+        with producer.loan() as loan:
+            numpy.asarray(loan["mel"])[...] = x
+            loan["sr"] = numpy.array([16000])
+        frame = consumer.take()
+        mel = numpy.asarray(frame["mel"])
+        self.assertTrue((mel == x).all())
+        self.assertEqual(address(mel), frame.address)
+        self.assertEqual(frame.numpy()["sr"].tolist(), [16000])
+        self.assertEqual(frame.caps.arrays, {"mel": ("float32", (80, 100)), "sr": ("int64", (1,))})
+        self.assertEqual((frame.caps.kind, frame.caps.framerate, frame.caps.frame_size), ("tensors", 100.0, 32008))
+
+    def test_a_lone_tensor_is_the_frame_itself(self):
+        producer, consumer = pair(framelane, tensors={"x": ("float16", (2, 3, 4))})
+        producer.publish(numpy.ones((2, 3, 4), "float16"))
+        frame = consumer.take()
+        self.assertEqual((frame.numpy().shape, frame.numpy().dtype.name), ((2, 3, 4), "float16"))
+        self.assertEqual(address(frame.numpy()), frame.address)
+
+    def test_caps_may_change(self):
+        producer, consumer = pair(framelane, caps=BGR)
+        producer.publish(bytes(80))
+        producer.set_caps("video/x-raw, format=GRAY8, width=8, height=2")
+        producer.publish(numpy.zeros((2, 8), "u1"))
+        self.assertEqual([f.numpy().shape for f in consumer.take_many(1) + consumer.take_many(1)],
+                         [(4, 6, 3), (2, 8, 1)])
+
+
+if __name__ == "__main__":
+    unittest.main()
