@@ -26,7 +26,7 @@ bool fill(PyObject* module) {
 }  // namespace
 }  // namespace framelane::python
 
-PyMODINIT_FUNC PyInit__framelane() {
+PyMODINIT_FUNC PyInit__framelane() {  // NOLINT(bugprone-reserved-identifier): the name that CPython looks for
   framelane::python::Ref module(PyModule_Create(&framelane::python::definition));
   if (!module || !framelane::python::fill(module.get())) return nullptr;
   return module.release();
