@@ -15,3 +15,4 @@ with framelane.Producer("colours", caps=CAPS) as producer:
             f.pts = i * 40_000_000              # ns; 25 frames a second
             f.duration = 40_000_000
     producer.drain(timeout=30)
+    print(f"the pipeline took {producer.stats()['consumers'][0]['taken']} frames")
