@@ -182,7 +182,16 @@ def bench_take(options, _folder):
 
 # --- rtt
 
+def pin(kind, which):
+    """Who spins needs a CPU; all others run where the scheduler puts them."""
+    cpus = sorted(os.sched_getaffinity(0))
+    if kind == "lane, spinning" and len(cpus) > 1:
+        os.sched_setaffinity(0, {cpus[which]})
+    return cpus
+
+
 def echo(kind, lane, pipe):
+    pin(kind, -1)
     if kind == "pipe":
         while True:
             pipe.send_bytes(pipe.recv_bytes())
@@ -222,6 +231,7 @@ def measure_rtt(kind, size, lane, seconds):
     here, there = multiprocessing.Pipe()
     other = multiprocessing.get_context("spawn").Process(target=echo, args=(kind, lane, there), daemon=True)
     other.start()
+    cpus = pin(kind, 0)
     try:
         trip = round_trip(kind, lane, here)
         data = bytes(range(256)) * (size // 256) if size >= 256 else bytes(range(size))
@@ -238,6 +248,7 @@ def measure_rtt(kind, size, lane, seconds):
             times.append(after - before)
             before = after
     finally:
+        os.sched_setaffinity(0, cpus)
         other.kill()
         other.join()
     return {"per_second": len(times) / seconds, "p50_us": statistics.median(times) / 1000}
