@@ -130,7 +130,8 @@ def bench_frames(options, folder):
     for turn in range(options.rounds):
         rows["lane"].append(lane_full_speed(f"full{turn}", options.seconds))
         # imagefreeze repeats one buffer: a source that costs nothing, in this very process.
-        rows["appsink"].append(appsink_frames(f"videotestsrc num-buffers=1 ! {GST_CAPS} ! imagefreeze", options.seconds))
+        source = f"videotestsrc num-buffers=1 ! {GST_CAPS} ! imagefreeze"
+        rows["appsink"].append(appsink_frames(source, options.seconds))
         lane = f"gst{turn}"
         rows["lane from gst-launch"].append(through_gst_launch(
             f"lanesink lane={lane} sync=false", lambda lane=lane: lane_frames(lane, options.seconds)))

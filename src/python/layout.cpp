@@ -66,9 +66,7 @@ Array plane_array(const framelane_plane& plane, const framelane_video_format& vi
   return array;
 }
 
-void put_version_free(PyObject* dict, const char* key, PyObject* value, bool& fine) {
-  fine = put(dict, key, value) && fine;
-}
+void put_field(PyObject* dict, const char* key, PyObject* value, bool& fine) { fine = put(dict, key, value) && fine; }
 
 }  // namespace
 
@@ -251,13 +249,13 @@ PyObject* Layout::fields() const {
   if (!fields) return nullptr;
   const char* const kinds[] = {"other", "video", "audio", "tensors"};
   bool fine = true;
-  put_version_free(fields.get(), "text", PyUnicode_FromString(text()), fine);
-  put_version_free(fields.get(), "kind", PyUnicode_FromString(kinds[kind_ >= 0 && kind_ < 4 ? kind_ : 0]), fine);
-  put_version_free(fields.get(), "frame_size", PyLong_FromUnsignedLongLong(unit_), fine);
+  put_field(fields.get(), "text", PyUnicode_FromString(text()), fine);
+  put_field(fields.get(), "kind", PyUnicode_FromString(kinds[kind_ >= 0 && kind_ < 4 ? kind_ : 0]), fine);
+  put_field(fields.get(), "frame_size", PyLong_FromUnsignedLongLong(unit_), fine);
   if (kind_ == FRAMELANE_FORMAT_VIDEO) fine = put_video(fields.get()) && fine;
   if (kind_ == FRAMELANE_FORMAT_AUDIO) fine = put_audio(fields.get()) && fine;
   if (format_ != nullptr) {
-    put_version_free(fields.get(), "framerate", PyFloat_FromDouble(framelane_format_frame_rate(format_)), fine);
+    put_field(fields.get(), "framerate", PyFloat_FromDouble(framelane_format_frame_rate(format_)), fine);
   }
   fine = put_arrays(fields.get()) && fine;
   return fine ? fields.release() : nullptr;

@@ -136,7 +136,7 @@ class Signals(LaneTest):
         self.assertEqual(process.returncode, 0)
 
     def test_ctrl_c_ends_a_wait_for_frames(self):
-        framelane_producer = framelane.Producer("cam0")
+        producer = framelane.Producer("cam0")
         for what in ("next(consumer)", "consumer.take()", "consumer.take(50)", "consumer.take_many(3)"):
             self.interrupt(f"""
 import framelane
@@ -148,7 +148,7 @@ try:
 except KeyboardInterrupt:
     print("interrupted")
 """)
-        framelane_producer.close()
+        producer.close()
 
     def test_ctrl_c_ends_a_wait_for_the_other_side(self):
         for what in ('framelane.Consumer("cam0").connect()', 'framelane.Producer("cam0").wait_for_consumers()',
