@@ -152,6 +152,7 @@ class ProducerCore final : public ring::ControlOut,
   void let_go(ring::ConsumerId id, const std::string& reason);
   void remove(ring::ConsumerId id, const std::string& reason);
   void on_request_message(const PeerPtr& peer, format::Request request);
+  void free_pages();
   void announce(Peer& peer);
   void announce_gone(const Peer& peer, std::string_view reason);
   void consumers_changed() noexcept;
@@ -188,6 +189,8 @@ class ProducerCore final : public ring::ControlOut,
   Producer::ConsumerCallback callback_;
   Producer::RequestCallback request_callback_;
   bool requests_told_ = false;  // and not taken yet
+
+  transport::Watch pages_timer_;  // the monitor's thread
 
   // Last: their threads call everything above.
   std::unique_ptr<StreamServer> streams_;             // null: shared memory alone
