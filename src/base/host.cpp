@@ -4,6 +4,7 @@
 #include <cstddef>
 
 #include <fcntl.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/unique_fd.hpp"
@@ -37,6 +38,11 @@ std::array<std::uint8_t, 16> read_boot_id() noexcept {
 std::array<std::uint8_t, 16> boot_id() noexcept {
   static const std::array<std::uint8_t, 16> id = read_boot_id();
   return id;
+}
+
+std::uint64_t time_namespace() noexcept {
+  struct stat status {};
+  return stat("/proc/self/ns/time", &status) == 0 ? status.st_ino : 0;
 }
 
 }  // namespace framelane::base

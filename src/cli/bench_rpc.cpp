@@ -27,9 +27,11 @@ namespace {
 
 constexpr const char* kFooter =
     "Two processes, bound to two CPUs: a Client asks, a Server answers with the same\n"
-    "bytes. In turns with it, as the floor, the same bytes go there and back over a\n"
-    "bare Unix domain socket and over bare TCP on the loopback. Only the ratios\n"
-    "within one run count. bench/README.md says what is measured, and what isn't.\n"
+    "bytes, over shared memory, Unix domain sockets and TCP on the loopback. In turns\n"
+    "with them, as the floor, the same bytes go there and back over bare sockets, with\n"
+    "one sendmsg and one recvmsg for each; of large messages fewer are in flight there,\n"
+    "128 KiB of them, as two ends that only send would wait for each other. Only the\n"
+    "ratios within one run count. bench/README.md says what is measured, and what isn't.\n"
     "\n"
     "Examples:\n"
     "  framelane bench rpc\n"
@@ -40,19 +42,22 @@ constexpr std::uint32_t kWarmUp = 500;           // round trips before each part
 constexpr std::uint32_t kMostSamples = 200'000;  // of a part of a round; it ends with them
 constexpr std::uint32_t kRequestsPerLookAtTime = 32;
 
-enum class Over { kShm, kUds, kTcp };
+constexpr std::size_t kMostBareBytes = std::size_t{128} << 10;  // in flight over a bare socket, each way
+
+enum class Over { kShm, kUds, kTcp, kAll };
 
 struct Options {
   std::size_t size = 512;
-  Over transport = Over::kShm;
+  Over transport = Over::kAll;
   std::uint32_t in_flight = 64;
-  double seconds = 6;
+  double seconds = 12;
   std::uint32_t rounds = 5;
   Spin spin = Spin::kBusy;
   bool json = false;
 };
 
-const std::map<std::string, Over> kTransportWords{{"shm", Over::kShm}, {"uds", Over::kUds}, {"tcp", Over::kTcp}};
+const std::map<std::string, Over> kTransportWords{
+    {"shm", Over::kShm}, {"uds", Over::kUds}, {"tcp", Over::kTcp}, {"all", Over::kAll}};
 
 std::string_view word_of(Over transport) {
   for (const auto& [word, value] : kTransportWords) {
@@ -61,9 +66,17 @@ std::string_view word_of(Over transport) {
   return "";
 }
 
-enum Part : std::uint32_t { kBareUds, kBareTcp, kOneByOne, kPipelined };
-constexpr std::uint32_t kParts = kPipelined + 1;
+/// Of the lanes, in the order in which they are measured.
+std::vector<Over> lanes_in(const Options& options) {
+  if (options.transport != Over::kAll) return {options.transport};
+  return {Over::kShm, Over::kUds, Over::kTcp};
+}
 
+/// What a round goes through: two bare sockets, then the lanes.
+enum Bare : std::uint32_t { kBareUds, kBareTcp, kBareWays };
+constexpr std::array<const char*, kBareWays> kBareWords{"bare UDS", "bare TCP"};
+
+/// Of one way and round.
 struct Count {
   std::uint64_t samples;  // kept
   std::uint64_t done;     // requests of the pipelined part
@@ -71,45 +84,98 @@ struct Count {
 };
 
 struct Shared {
-  SharedArray<std::uint32_t> samples;  // [rounds][kPipelined][kMostSamples]
-  SharedArray<Count> counts;           // [rounds][kParts]
+  std::uint32_t ways;
+  SharedArray<std::uint32_t> samples;  // [rounds][ways][kMostSamples]
+  SharedArray<Count> counts;           // [rounds][ways]
 
-  [[nodiscard]] std::span<std::uint32_t> room(std::uint32_t round, std::uint32_t part) {
-    return samples.all().subspan((std::size_t{round} * kPipelined + part) * kMostSamples, kMostSamples);
+  [[nodiscard]] std::span<std::uint32_t> room(std::uint32_t round, std::uint32_t way) {
+    return samples.all().subspan((std::size_t{round} * ways + way) * kMostSamples, kMostSamples);
   }
-  [[nodiscard]] Count& count(std::uint32_t round, std::uint32_t part) { return counts[round * kParts + part]; }
+  [[nodiscard]] Count& count(std::uint32_t round, std::uint32_t way) { return counts[round * ways + way]; }
 };
 
 // --- both ends, behind the same calls. The first byte of a message says whether it is the last of its part.
 
 constexpr std::byte kLast{1};
 
-/// Sends `message` and waits until it has come back.
+/// Requests over a bare socket. Answers come in the order of the requests.
 class BareAsker {
  public:
-  BareAsker(int fd, std::size_t size) : fd_(fd), back_(size) {}
+  BareAsker(int fd, const Options& options)
+      : fd_(fd),
+        most_(std::clamp<std::size_t>(kMostBareBytes / options.size, 1, options.in_flight)),
+        back_(options.size) {}
+
+  /// Sends one, and first waits for the oldest answer where too many would be in flight.
+  [[nodiscard]] bool start(std::span<const std::byte> message) {
+    if (waiting_ == most_ && !finish_one()) return false;
+    ++waiting_;
+    return send_all(fd_, message);
+  }
+  /// Waits for all the answers.
+  [[nodiscard]] bool finish() {
+    while (waiting_ != 0) {
+      if (!finish_one()) return false;
+    }
+    return true;
+  }
+  /// Sends `message` and waits until it has come back.
   [[nodiscard]] bool ask(std::span<const std::byte> message) {
-    return send_all(fd_, message) && receive_all(fd_, back_) && back_.front() == message.front();
+    return start(message) && finish() && back_.front() == message.front();
   }
   [[nodiscard]] static std::string why() { return "the peer did not answer on the bare socket"; }
 
  private:
+  [[nodiscard]] bool finish_one() {
+    --waiting_;
+    return receive_all(fd_, back_);
+  }
+
   int fd_;
+  std::size_t most_;
+  std::size_t waiting_ = 0;
   std::vector<std::byte> back_;
 };
 
+/// The same over lanes.
 class LaneAsker {
  public:
-  explicit LaneAsker(Client& client) : client_(client) {}
+  LaneAsker(Client& client, const Options& options) : client_(client), calls_(options.in_flight) {}
+
+  [[nodiscard]] bool start(std::span<const std::byte> message) {
+    Call& call = calls_[sent_++ % calls_.size()];
+    if (call.pending() && !finish(call)) return false;
+    auto next = client_.start(message);
+    if (!next) return failed(next.error());
+    call = std::move(*next);
+    return true;
+  }
+  [[nodiscard]] bool finish() {
+    for (Call& call : calls_) {
+      if (call.pending() && !finish(call)) return false;
+    }
+    return true;
+  }
   [[nodiscard]] bool ask(std::span<const std::byte> message) {
     const auto response = client_.call(message, kPatience);
-    if (!response) error_ = response.error();
-    return response && response->size() == message.size() && *response->data() == message.front();
+    if (!response) return failed(response.error());
+    return response->size() == message.size() && *response->data() == message.front();
   }
   [[nodiscard]] std::string why() const { return error_.text.empty() ? "a wrong answer" : error_.text; }
 
  private:
+  [[nodiscard]] bool finish(Call& call) {
+    const auto answered = call.wait(kPatience);
+    return answered ? true : failed(answered.error());
+  }
+  bool failed(const Error& error) {
+    error_ = error;
+    return false;
+  }
+
   Client& client_;
+  std::vector<Call> calls_;
+  std::size_t sent_ = 0;
   Error error_{Code::kSystem, {}};
 };
 
@@ -137,6 +203,15 @@ struct Budget {
   std::vector<std::byte> message;  // what is sent
 };
 
+/// Ends a part of the answering process.
+template <class Asker>
+bool end_part(Asker& asker, Budget& budget) {
+  budget.message.front() = kLast;
+  const bool ended = asker.ask(budget.message);
+  budget.message.front() = std::byte{0};
+  return ended;
+}
+
 template <class Asker>
 bool measure_one_by_one(Asker& asker, Budget& budget, std::span<std::uint32_t> room, Count& count) {
   for (std::uint32_t i = 0; i < kWarmUp; ++i) {
@@ -151,60 +226,34 @@ bool measure_one_by_one(Asker& asker, Budget& budget, std::span<std::uint32_t> r
     sample = static_cast<std::uint32_t>(std::clamp<std::int64_t>(took, 0, std::numeric_limits<std::uint32_t>::max()));
     ++count.samples;
   }
-  budget.message.front() = kLast;
-  const bool ended = asker.ask(budget.message);
-  budget.message.front() = std::byte{0};
-  return ended;
+  return end_part(asker, budget);
 }
 
-Result<void> measure_pipelined(Client& client, Budget& budget, std::uint32_t in_flight, Count& count) {
-  std::vector<Call> calls(in_flight);
-  std::uint64_t sent = 0;
+template <class Asker>
+bool measure_pipelined(Asker& asker, Budget& budget, Count& count) {
   const std::int64_t start = base::monotonic_ns();
-  for (bool more = true; more;) {
-    Call& call = calls[sent % in_flight];
-    if (sent >= in_flight) {
-      if (auto answered = call.wait(kPatience); !answered) return tl::unexpected(answered.error());
-    }
-    auto next = client.start(budget.message);
-    if (!next) return tl::unexpected(next.error());
-    call = std::move(*next);
-    ++sent;
-    more = sent % kRequestsPerLookAtTime != 0 || base::monotonic_ns() - start < budget.ns;
-  }
-  for (Call& call : calls) {
-    if (!call.pending()) continue;
-    if (auto answered = call.wait(kPatience); !answered) return tl::unexpected(answered.error());
-  }
-  count.done = sent;
+  do {
+    if (!asker.start(budget.message)) return false;
+    ++count.done;
+  } while (count.done % kRequestsPerLookAtTime != 0 || base::monotonic_ns() - start < budget.ns);
+  if (!asker.finish()) return false;
   count.took_ns = base::monotonic_ns() - start;
-  budget.message.front() = kLast;
-  const auto ended = client.call(budget.message, kPatience);
-  budget.message.front() = std::byte{0};
-  return ended ? Result<void>() : tl::unexpected(ended.error());
+  return end_part(asker, budget);
 }
-
-struct Lanes {
-  std::string requests;
-  std::string responses;
-};
 
 /// In the processes, which know their directory.
-Lanes lanes_of(const Options& options, const std::array<std::uint16_t, 2>& ports) {
-  if (options.transport == Over::kTcp) {
-    return {fmt::format("lane.tcp://127.0.0.1:{}/rpc-requests", ports[0]),
-            fmt::format("lane.tcp://127.0.0.1:{}/rpc-responses", ports[1])};
-  }
-  const char* const directory = std::getenv("FRAMELANE_DIR");
-  const std::string path = fmt::format("lane.{}://{}/rpc", word_of(options.transport), directory);
-  return {path + "-requests", path + "-responses"};
-}
-
 template <class Settings>
-Settings settings_of(const Options& options, const Lanes& lanes) {
+Settings settings_of(const Options& options, Over transport, const std::array<std::uint16_t, 2>& ports) {
   Settings settings;
-  settings.requests = lanes.requests;
-  settings.responses = lanes.responses;
+  if (transport == Over::kTcp) {
+    settings.requests = fmt::format("lane.tcp://127.0.0.1:{}/rpc-requests", ports[0]);
+    settings.responses = fmt::format("lane.tcp://127.0.0.1:{}/rpc-responses", ports[1]);
+  } else {
+    const std::string_view word = word_of(transport);
+    const std::string path = fmt::format("lane.{}://{}/rpc-{}", word, std::getenv("FRAMELANE_DIR"), word);
+    settings.requests = path + "-requests";
+    settings.responses = path + "-responses";
+  }
   settings.burst = options.in_flight;
   settings.max_request_size = options.size;
   settings.max_response_size = options.size;
@@ -212,49 +261,64 @@ Settings settings_of(const Options& options, const Lanes& lanes) {
   return settings;
 }
 
-struct Setting {
-  SocketPair uds;
-  SocketPair tcp;
-  std::array<std::uint16_t, 2> ports;
-  CpuPair cpus;
-};
+/// A Client or a Server for each transport.
+template <class End, class Settings>
+Result<std::vector<End>> open_ends(const Options& options, const StreamBench& setting) {
+  std::vector<End> ends;
+  for (const Over transport : lanes_in(options)) {
+    auto end = End::open(settings_of<Settings>(options, transport, setting.ports));
+    if (!end) return tl::unexpected(end.error());
+    if (auto reserved = end->reserve(options.size); !reserved) return tl::unexpected(reserved.error());
+    ends.push_back(std::move(*end));
+  }
+  return ends;
+}
 
-int asking_process(const Options& options, const Setting& setting, Shared& shared) {
+int asking_process(const Options& options, const StreamBench& setting, Shared& shared) {
   if (auto pinned = base::pin_this_thread(setting.cpus[0]); !pinned) return report_failure(pinned.error().text);
-  auto client = Client::open(settings_of<ClientSettings>(options, lanes_of(options, setting.ports)));
-  if (!client) return report_failure(client.error().text);
-  if (auto reserved = client->reserve(options.size); !reserved) return report_failure(reserved.error().text);
-  Budget budget{static_cast<std::int64_t>(options.seconds * 1e9 / options.rounds / kParts), {}};
+  auto clients = open_ends<Client, ClientSettings>(options, setting);
+  if (!clients) return report_failure(clients.error().text);
+  Budget budget{static_cast<std::int64_t>(options.seconds * 1e9 / options.rounds / shared.ways / 2), {}};
   budget.message.assign(options.size, kLast);
-  if (auto met = client->call(budget.message, 2 * kPatience); !met) return report_failure(met.error().text);
-  budget.message.assign(options.size, std::byte{0});
-  BareAsker uds(setting.uds[0].get(), options.size);
-  BareAsker tcp(setting.tcp[0].get(), options.size);
-  LaneAsker lane(*client);
+  for (Client& client : *clients) {
+    if (auto met = client.call(budget.message, 2 * kPatience); !met) return report_failure(met.error().text);
+  }
+  budget.message.front() = std::byte{0};
   for (std::uint32_t round = 0; round < options.rounds; ++round) {
-    const auto one_by_one = [&](auto& asker, Part part) {
-      return measure_one_by_one(asker, budget, shared.room(round, part), shared.count(round, part));
+    const auto measure = [&](auto&& asker, std::uint32_t way) -> int {
+      Count& count = shared.count(round, way);
+      if (measure_one_by_one(asker, budget, shared.room(round, way), count) && measure_pipelined(asker, budget, count))
+        return kOk;
+      return report_failure(asker.why());
     };
-    if (!one_by_one(uds, kBareUds) || !one_by_one(tcp, kBareTcp)) return report_failure(BareAsker::why());
-    if (!one_by_one(lane, kOneByOne)) return report_failure(lane.why());
-    auto done = measure_pipelined(*client, budget, options.in_flight, shared.count(round, kPipelined));
-    if (!done) return report_failure(done.error().text);
+    for (std::uint32_t way = 0; way < shared.ways; ++way) {
+      const int code = way < kBareWays ? measure(BareAsker(setting.bare[way][0].get(), options), way)
+                                       : measure(LaneAsker((*clients)[way - kBareWays], options), way);
+      if (code != kOk) return code;
+    }
   }
   return kOk;
 }
 
-int answering_process(const Options& options, const Setting& setting) {
+int answering_process(const Options& options, const StreamBench& setting) {
   if (auto pinned = base::pin_this_thread(setting.cpus[1]); !pinned) return report_failure(pinned.error().text);
-  auto server = Server::open(settings_of<ServerSettings>(options, lanes_of(options, setting.ports)));
-  if (!server) return report_failure(server.error().text);
-  if (auto reserved = server->reserve(options.size); !reserved) return report_failure(reserved.error().text);
-  if (auto met = echo_lane(*server); !met) return report_failure(met.error().text);
+  auto servers = open_ends<Server, ServerSettings>(options, setting);
+  if (!servers) return report_failure(servers.error().text);
+  for (Server& server : *servers) {
+    if (auto met = echo_lane(server); !met) return report_failure(met.error().text);
+  }
+  constexpr int kPartsOfAWay = 2;
   std::vector<std::byte> message(options.size);
   for (std::uint32_t round = 0; round < options.rounds; ++round) {
-    if (!echo_bare(setting.uds[1].get(), message) || !echo_bare(setting.tcp[1].get(), message))
-      return report_failure(BareAsker::why());
-    for (int part = 0; part < 2; ++part) {
-      if (auto echoed = echo_lane(*server); !echoed) return report_failure(echoed.error().text);
+    for (const SocketPair& bare : setting.bare) {
+      for (int part = 0; part < kPartsOfAWay; ++part) {
+        if (!echo_bare(bare[1].get(), message)) return report_failure(BareAsker::why());
+      }
+    }
+    for (Server& server : *servers) {
+      for (int part = 0; part < kPartsOfAWay; ++part) {
+        if (auto echoed = echo_lane(server); !echoed) return report_failure(echoed.error().text);
+      }
     }
   }
   return kOk;
@@ -262,31 +326,36 @@ int answering_process(const Options& options, const Setting& setting) {
 
 // --- figures
 
+/// Of one way.
 struct Outcome {
-  std::array<measure::LatencySummary, kPipelined> parts;
-  std::vector<double> requests_per_second;          // of each round
-  std::array<std::vector<double>, 2> round_ratios;  // of the medians, to bare UDS and to bare TCP
+  std::string name;
+  measure::LatencySummary one_by_one;
+  std::vector<double> round_p50s;           // ns
+  std::vector<double> requests_per_second;  // of each round
 };
 
-Outcome evaluate(Shared& shared, std::uint32_t rounds) {
-  Outcome outcome;
-  std::array<std::vector<std::uint32_t>, kPipelined> all;
+Outcome evaluate(Shared& shared, std::uint32_t way, std::uint32_t rounds, std::string name) {
+  Outcome outcome{std::move(name), {}, {}, {}};
+  std::vector<std::uint32_t> all;
   for (std::uint32_t round = 0; round < rounds; ++round) {
-    std::array<double, kPipelined> p50{};
-    for (std::uint32_t part = 0; part < kPipelined; ++part) {
-      const auto room = shared.room(round, part).first(shared.count(round, part).samples);
-      std::vector<std::uint32_t> samples(room.begin(), room.end());
-      all[part].insert(all[part].end(), samples.begin(), samples.end());
-      p50[part] = static_cast<double>(summarize_samples(samples).p50_ns);
-    }
-    outcome.round_ratios[0].push_back(p50[kOneByOne] / std::max(p50[kBareUds], 1.0));
-    outcome.round_ratios[1].push_back(p50[kOneByOne] / std::max(p50[kBareTcp], 1.0));
-    const Count& count = shared.count(round, kPipelined);
+    const Count& count = shared.count(round, way);
+    const auto room = shared.room(round, way).first(count.samples);
+    std::vector<std::uint32_t> samples(room.begin(), room.end());
+    all.insert(all.end(), samples.begin(), samples.end());
+    outcome.round_p50s.push_back(static_cast<double>(summarize_samples(samples).p50_ns));
     outcome.requests_per_second.push_back(static_cast<double>(count.done) * 1e9 /
                                           static_cast<double>(std::max<std::int64_t>(count.took_ns, 1)));
   }
-  for (std::uint32_t part = 0; part < kPipelined; ++part) outcome.parts[part] = summarize_samples(all[part]);
+  outcome.one_by_one = summarize_samples(all);
   return outcome;
+}
+
+/// Of each round, so that both were measured one behind the other.
+std::vector<double> ratios(const std::vector<double>& values, const std::vector<double>& floor) {
+  std::vector<double> all;
+  for (std::size_t round = 0; round < values.size(); ++round)
+    all.push_back(values[round] / std::max(floor[round], 1.0));
+  return all;
 }
 
 nlohmann::ordered_json spread_json(const std::vector<double>& values) {
@@ -294,17 +363,31 @@ nlohmann::ordered_json spread_json(const std::vector<double>& values) {
   return {{"median", median_of(values)}, {"min", *least}, {"max", *most}, {"all", values}};
 }
 
-void print_json(const Options& options, CpuPair cpus, const Outcome& outcome) {
+nlohmann::ordered_json way_json(const Outcome& outcome) {
+  return {{"one_by_one", to_json(outcome.one_by_one)},
+          {"requests_per_second", spread_json(outcome.requests_per_second)}};
+}
+
+nlohmann::ordered_json lane_json(const Outcome& lane, const std::vector<Outcome>& outcomes) {
+  nlohmann::ordered_json json = way_json(lane);
+  for (const auto& [word, bare] : {std::pair("uds", kBareUds), std::pair("tcp", kBareTcp)}) {
+    json[fmt::format("ratio_p50_to_{}", word)] = spread_json(ratios(lane.round_p50s, outcomes[bare].round_p50s));
+    json[fmt::format("ratio_requests_to_{}", word)] =
+        spread_json(ratios(lane.requests_per_second, outcomes[bare].requests_per_second));
+  }
+  return json;
+}
+
+void print_json(const Options& options, CpuPair cpus, const std::vector<Outcome>& outcomes) {
+  nlohmann::ordered_json lanes;
+  for (std::size_t way = kBareWays; way < outcomes.size(); ++way)
+    lanes[outcomes[way].name] = lane_json(outcomes[way], outcomes);
   const nlohmann::ordered_json json{
       {"bench", "rpc"},
-      {"transport", word_of(options.transport)},
       {"size", options.size},
-      {"lane", to_json(outcome.parts[kOneByOne])},
-      {"floor", {{"uds", to_json(outcome.parts[kBareUds])}, {"tcp", to_json(outcome.parts[kBareTcp])}}},
-      {"ratio_p50_to_uds", spread_json(outcome.round_ratios[0])},
-      {"ratio_p50_to_tcp", spread_json(outcome.round_ratios[1])},
       {"in_flight", options.in_flight},
-      {"requests_per_second", spread_json(outcome.requests_per_second)},
+      {"lanes", lanes},
+      {"floor", {{"uds", way_json(outcomes[kBareUds])}, {"tcp", way_json(outcomes[kBareTcp])}}},
       {"seconds", options.seconds},
       {"rounds", options.rounds},
       {"spin", to_string(options.spin)},
@@ -315,49 +398,52 @@ void print_json(const Options& options, CpuPair cpus, const Outcome& outcome) {
   fmt::print("{}\n", json.dump(2));
 }
 
-void print_text(const Options& options, CpuPair cpus, const Outcome& outcome) {
-  fmt::print("Request and response of {} bytes over {}: {} rounds, CPUs {} and {}, spin {}\n", options.size,
-             word_of(options.transport), options.rounds, cpus[0], cpus[1], to_string(options.spin));
+void print_text(const Options& options, CpuPair cpus, const std::vector<Outcome>& outcomes) {
+  fmt::print("Request and response of {} bytes: {} rounds, CPUs {} and {}, spin {}\n", options.size, options.rounds,
+             cpus[0], cpus[1], to_string(options.spin));
   fmt::print("One reading of the clock, {:.0f} ns, is part of every sample.\n", clock_cost_ns());
-  fmt::print("\nOne at a time\n{}\n{}\n{}\n{}\n", summary_heading(), summary_row("bare UDS", outcome.parts[kBareUds]),
-             summary_row("bare TCP", outcome.parts[kBareTcp]), summary_row("lanes", outcome.parts[kOneByOne]));
-  fmt::print("ratio of the medians, per round: to bare UDS {:.2f}, to bare TCP {:.2f}\n",
-             median_of(outcome.round_ratios[0]), median_of(outcome.round_ratios[1]));
-  const auto [least, most] =
-      std::minmax_element(outcome.requests_per_second.begin(), outcome.requests_per_second.end());
-  fmt::print("\n{} in flight: {:.0f} requests a second ({:.0f} to {:.0f})\n", options.in_flight,
-             median_of(outcome.requests_per_second), *least, *most);
-}
-
-Result<Setting> set_up() {
-  auto cpus = choose_cpus();
-  if (!cpus) return tl::unexpected(cpus.error());
-  auto uds = connect_uds_pair();
-  if (!uds) return tl::unexpected(uds.error());
-  auto tcp = connect_tcp_pair();
-  if (!tcp) return tl::unexpected(tcp.error());
-  const auto ports = free_ports();
-  if (!ports) return tl::unexpected(ports.error());
-  return Setting{std::move(*uds), std::move(*tcp), *ports, *cpus};
+  fmt::print("\nOne at a time\n{}\n", summary_heading());
+  for (const Outcome& outcome : outcomes) fmt::print("{}\n", summary_row(outcome.name, outcome.one_by_one));
+  fmt::print("\n{} in flight        requests a second     least      most   to bare UDS  to bare TCP\n",
+             options.in_flight);
+  for (const Outcome& outcome : outcomes) {
+    const std::vector<double>& all = outcome.requests_per_second;
+    const auto [least, most] = std::minmax_element(all.begin(), all.end());
+    fmt::print("{:<20} {:>17.0f} {:>9.0f} {:>9.0f} {:>12.2f} {:>12.2f}\n", outcome.name, median_of(all), *least, *most,
+               median_of(ratios(all, outcomes[kBareUds].requests_per_second)),
+               median_of(ratios(all, outcomes[kBareTcp].requests_per_second)));
+  }
+  fmt::print("\nRatio of the medians one at a time, per round\n");
+  for (std::size_t way = kBareWays; way < outcomes.size(); ++way) {
+    fmt::print("{}: to bare UDS {:.2f}, to bare TCP {:.2f}\n", outcomes[way].name,
+               median_of(ratios(outcomes[way].round_p50s, outcomes[kBareUds].round_p50s)),
+               median_of(ratios(outcomes[way].round_p50s, outcomes[kBareTcp].round_p50s)));
+  }
 }
 
 int run(const Options& options) {
-  auto setting = set_up();
+  auto setting = set_up_stream_bench();
   if (!setting) return report_failure(setting.error().text);
-  auto samples = SharedArray<std::uint32_t>::create(std::size_t{options.rounds} * kPipelined * kMostSamples);
-  auto counts = SharedArray<Count>::create(std::size_t{options.rounds} * kParts);
+  const std::vector<Over> lanes = lanes_in(options);
+  const auto ways = static_cast<std::uint32_t>(kBareWays + lanes.size());
+  auto samples = SharedArray<std::uint32_t>::create(std::size_t{options.rounds} * ways * kMostSamples);
+  auto counts = SharedArray<Count>::create(std::size_t{options.rounds} * ways);
   if (!samples || !counts) return report_failure("no memory for the samples; ask for fewer rounds");
-  Shared shared{std::move(*samples), std::move(*counts)};
+  Shared shared{ways, std::move(*samples), std::move(*counts)};
   const auto limit = std::chrono::seconds(static_cast<int>(options.seconds) + 1) + 10 * kPatience;
   const int code = run_pair({{{"asking", [&] { return asking_process(options, *setting, shared); }},
                               {"answering", [&] { return answering_process(options, *setting); }}}},
                             limit);
   if (code != kOk) return code;
-  const Outcome outcome = evaluate(shared, options.rounds);
+  std::vector<Outcome> outcomes;
+  for (std::uint32_t way = 0; way < ways; ++way) {
+    const std::string name(way < kBareWays ? kBareWords[way] : word_of(lanes[way - kBareWays]));
+    outcomes.push_back(evaluate(shared, way, options.rounds, name));
+  }
   if (options.json) {
-    print_json(options, setting->cpus, outcome);
+    print_json(options, setting->cpus, outcomes);
   } else {
-    print_text(options, setting->cpus, outcome);
+    print_text(options, setting->cpus, outcomes);
   }
   return kOk;
 }
@@ -371,16 +457,16 @@ void add_bench_rpc(CLI::App& bench, Action& chosen) {
   command.add_option("--size", options->size, "Bytes of a request and of its response (512)")
       ->type_name("B")
       ->check(CLI::Range(1, 64 << 20));
-  command.add_option("--transport", options->transport, "Of the lanes: shm, uds or tcp (shm)")
+  command.add_option("--transport", options->transport, "Of the lanes: shm, uds, tcp or all (all)")
       ->type_name("HOW")
       ->transform(CLI::CheckedTransformer(kTransportWords).description(""));
   command.add_option("--in-flight", options->in_flight, "Requests at a time in the pipelined part (64)")
       ->type_name("N")
       ->check(CLI::Range(1, 256));
-  command.add_option("--seconds", options->seconds, "Of all parts and rounds (6)")
+  command.add_option("--seconds", options->seconds, "Of all parts and rounds (12)")
       ->type_name("S")
       ->check(CLI::Range(0.1, 600.0));
-  command.add_option("--rounds", options->rounds, "Rounds of bare UDS, bare TCP, lanes (5)")
+  command.add_option("--rounds", options->rounds, "Rounds of bare sockets and lanes (5)")
       ->type_name("N")
       ->check(CLI::Range(1, 100));
   add_spin_option(command, options->spin);

@@ -97,4 +97,16 @@ Result<std::array<std::uint16_t, 2>> free_ports() {
   return std::array<std::uint16_t, 2>{ntohs(addresses[0].sin_port), ntohs(addresses[1].sin_port)};
 }
 
+Result<StreamBench> set_up_stream_bench() {
+  auto cpus = choose_cpus();
+  if (!cpus) return tl::unexpected(cpus.error());
+  auto uds = connect_uds_pair();
+  if (!uds) return tl::unexpected(uds.error());
+  auto tcp = connect_tcp_pair();
+  if (!tcp) return tl::unexpected(tcp.error());
+  const auto ports = free_ports();
+  if (!ports) return tl::unexpected(ports.error());
+  return StreamBench{{std::move(*uds), std::move(*tcp)}, *ports, *cpus};
+}
+
 }  // namespace framelane::cli

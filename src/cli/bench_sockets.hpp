@@ -9,6 +9,7 @@
 #include "framelane/base/result.hpp"
 
 #include "base/unique_fd.hpp"
+#include "cli/bench_setup.hpp"
 
 // Bare stream sockets: the floor of what goes over a lane's stream. They block, and no call waits longer than
 // kPatience.
@@ -30,5 +31,14 @@ using SocketPair = std::array<base::UniqueFd, 2>;
 
 /// Two ports of the loopback that were free a moment ago: each end of a pair of lanes listens on one. Errors: kSystem.
 [[nodiscard]] Result<std::array<std::uint16_t, 2>> free_ports();
+
+/// What a bench of streams stands on before its two processes are forked.
+struct StreamBench {
+  std::array<SocketPair, 2> bare;      // the floor: UDS, TCP
+  std::array<std::uint16_t, 2> ports;  // of the lanes over TCP
+  CpuPair cpus;
+};
+/// Errors: kSystem, kUnsupported (one CPU).
+[[nodiscard]] Result<StreamBench> set_up_stream_bench();
 
 }  // namespace framelane::cli

@@ -70,12 +70,8 @@ struct Shared {
 };
 
 /// What stands before the processes are forked.
-struct Setting {
+struct Setting : StreamBench {
   SocketPair meeting;  // where they wait for each other
-  SocketPair uds;
-  SocketPair tcp;
-  std::array<std::uint16_t, 2> ports;
-  CpuPair cpus;
 };
 
 struct Task {
@@ -233,8 +229,8 @@ Result<void> measure_size(const Task& task, std::size_t at, Numbers& numbers) {
     if (!lane) return tl::unexpected(std::move(lane.error()));
     lanes.push_back(std::move(*lane));
   }
-  std::array<BareEnd, 2> bare{{{task.setting.uds[task.side].get(), size, task.options.touch},
-                               {task.setting.tcp[task.side].get(), size, task.options.touch}}};
+  std::array<BareEnd, 2> bare{{{task.setting.bare[0][task.side].get(), size, task.options.touch},
+                               {task.setting.bare[1][task.side].get(), size, task.options.touch}}};
   for (std::uint32_t turn = 0; turn <= task.options.rounds; ++turn) {
     // A lane over a stream and its bare socket one after the other.
     for (const std::uint32_t way : {kShm, kUds, kBareUds, kTcp, kBareTcp}) {
@@ -331,17 +327,11 @@ Report evaluate(const Task& task) {
 }
 
 Result<Setting> set_up() {
-  auto cpus = choose_cpus();
-  if (!cpus) return tl::unexpected(cpus.error());
+  auto bench = set_up_stream_bench();
+  if (!bench) return tl::unexpected(bench.error());
   auto meeting = connect_uds_pair();
   if (!meeting) return tl::unexpected(meeting.error());
-  auto uds = connect_uds_pair();
-  if (!uds) return tl::unexpected(uds.error());
-  auto tcp = connect_tcp_pair();
-  if (!tcp) return tl::unexpected(tcp.error());
-  const auto ports = free_ports();
-  if (!ports) return tl::unexpected(ports.error());
-  return Setting{std::move(*meeting), std::move(*uds), std::move(*tcp), *ports, *cpus};
+  return Setting{std::move(*bench), std::move(*meeting)};
 }
 
 Result<Shared> share(const Options& options) {

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: MIT
 #include "cli/progress.hpp"
 
-#include <array>
 #include <cstdio>
 
 #include <fmt/format.h>
 #include <unistd.h>
 
 #include "base/clock.hpp"
+#include "cli/lane_text.hpp"
 
 namespace framelane::cli {
 namespace {
@@ -16,17 +16,6 @@ constexpr std::int64_t kEvery = 200'000'000;  // ns
 constexpr const char* kClearLine = "\r\x1b[K";
 
 }  // namespace
-
-std::string bytes_text(std::uint64_t bytes) {
-  constexpr std::array units{"bytes", "kB", "MB", "GB", "TB", "PB", "EB"};
-  double value = static_cast<double>(bytes);
-  std::size_t unit = 0;
-  while (value >= 1000 && unit + 1 < units.size()) {
-    value /= 1000;
-    ++unit;
-  }
-  return unit == 0 ? fmt::format("{} bytes", bytes) : fmt::format("{:.1f} {}", value, units[unit]);
-}
 
 Progress::Progress(bool quiet) : terminal_(!quiet && isatty(STDERR_FILENO) != 0) {}
 

@@ -13,9 +13,6 @@ struct Moved {
   std::uint64_t lost = 0;  ///< dropped by the producer's policy, or skipped by the consumer
 };
 
-/// "4.2 MB"; decimal units.
-[[nodiscard]] std::string bytes_text(std::uint64_t bytes);
-
 /// One line on standard error that shows what flows, a few times a second; nothing where that is no terminal.
 ///
 /// Threads: one thread. Costs a look at the clock for each frame.

@@ -17,6 +17,7 @@
 #include "cli/frame_file.hpp"
 #include "cli/interruption.hpp"
 #include "cli/lane_options.hpp"
+#include "cli/lane_text.hpp"
 #include "cli/progress.hpp"
 
 namespace framelane::cli {

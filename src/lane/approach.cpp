@@ -10,6 +10,7 @@
 #include <sys/random.h>
 #include <unistd.h>
 
+#include "base/clock.hpp"
 #include "base/text.hpp"
 #include "lane/shm_connection.hpp"
 #include "lane/stream_connection.hpp"
@@ -65,6 +66,11 @@ class ShmApproach final : public Approach {
     if (!*received) return nullptr;
     auto welcome = welcome_in(wire::decode((*received)->bytes));
     if (!welcome) return tl::unexpected(std::move(welcome.error()));
+    if (!shares_clock(*welcome)) {
+      return setback({Code::kUnsupported,
+                      "the producer lives in another time namespace, whose times can't be "
+                      "translated in shared memory; use transport uds or tcp"});
+    }
     auto connection =
         ShmConnection::create(std::move(socket_), std::move(*welcome), std::move((*received)->fds), settings_);
     if (!connection) return setback(std::move(connection.error()));
@@ -118,11 +124,14 @@ Tried<transport::OpenStream> open_stream(const Way& way, const ApproachSettings&
   return std::move(*stream);
 }
 
-/// Handshake of TLS, HELLO and WELCOME on one stream.
+/// Handshake of TLS, HELLO and WELCOME on one stream, and with them a first look at the producer's clock.
 class Greeting {
  public:
-  Greeting(transport::OpenStream opened, const wire::Hello& hello, std::uint64_t max_frame_size)
+  /// `clock` must outlive it.
+  Greeting(transport::OpenStream opened, const wire::Hello& hello, std::uint64_t max_frame_size,
+           measure::ClockFilter& clock)
       : hello_(wire::encode(hello, 0)),
+        clock_(clock),
         secure_(opened.secure),
         end_(std::make_unique<StreamEnd>(std::move(opened.stream), max_frame_size)) {}
 
@@ -136,6 +145,7 @@ class Greeting {
       secure_ = nullptr;
     }
     if (!hello_.empty()) {
+      if (asked_ns_ == 0) asked_ns_ = base::monotonic_ns();
       const iovec rest{hello_.data(), hello_.size()};
       auto sent = end_->stream->send({&rest, 1});
       if (!sent) return stream_setback(std::move(sent.error()));
@@ -147,6 +157,7 @@ class Greeting {
     if (!*received) return std::nullopt;
     auto welcome = welcome_in(std::move(**received));
     if (!welcome) return tl::unexpected(std::move(welcome.error()));
+    clock_.add(asked_ns_, static_cast<std::int64_t>(welcome->clock_ns), base::monotonic_ns());
     return std::optional(std::move(*welcome));
   }
   [[nodiscard]] int fd() const noexcept { return end_->stream->fd(); }
@@ -157,7 +168,9 @@ class Greeting {
   [[nodiscard]] std::unique_ptr<StreamEnd> take_end() noexcept { return std::move(end_); }
 
  private:
-  std::vector<std::byte> hello_;               // what of it isn't sent yet
+  std::vector<std::byte> hello_;  // what of it isn't sent yet
+  std::int64_t asked_ns_ = 0;     // when it went
+  measure::ClockFilter& clock_;
   transport::SecureStream* secure_ = nullptr;  // until its handshake is done
   bool wants_write_ = true;                    // that handshake, which begins with our words
   std::unique_ptr<StreamEnd> end_;
@@ -187,24 +200,31 @@ class StreamApproach final : public Approach {
   }
 
   Tried<Connection*> step() override {
+    if (!greeting_) {
+      if (auto begun = greet(wire::Role::kConsumer); !begun) return tl::unexpected(std::move(begun.error()));
+    }
     auto welcome = greeting_->step();
     if (!welcome) return tl::unexpected(std::move(welcome.error()));
     if (!*welcome) return nullptr;
     if (signals_ == nullptr) {
-      instance_id_ = (*welcome)->instance_id;
+      half_way_ = std::move(**welcome);
       signals_ = greeting_->take_end();
-      if (auto begun = greet(wire::Role::kConsumer); !begun) return tl::unexpected(std::move(begun.error()));
+      greeting_.reset();
       return nullptr;
     }
-    if ((*welcome)->instance_id != instance_id_)
+    if ((*welcome)->instance_id != half_way_.instance_id)
       return setback(broken_lane("instance_id of the second WELCOME").value(), true);
-    auto connection = StreamConnection::create(greeting_->take_end(), std::move(signals_), std::move(**welcome),
-                                               way_.transport, settings_.connection);
+    auto connection =
+        StreamConnection::create({greeting_->take_end(), std::move(signals_), std::move(**welcome), clock_},
+                                 way_.transport, settings_.connection);
     if (!connection) return setback(std::move(connection.error()));
     return *connection;
   }
-  [[nodiscard]] int fd() const noexcept override { return greeting_->fd(); }
-  [[nodiscard]] short events() const noexcept override { return greeting_->events(); }
+  [[nodiscard]] int fd() const noexcept override { return greeting_ ? greeting_->fd() : signals_->stream->fd(); }
+  [[nodiscard]] short events() const noexcept override { return greeting_ ? greeting_->events() : POLLOUT; }
+  [[nodiscard]] const wire::Welcome* half_way() const noexcept override {
+    return signals_ != nullptr && !greeting_ ? &half_way_ : nullptr;
+  }
 
  private:
   StreamApproach(Way way, ApproachSettings settings) : way_(std::move(way)), settings_(std::move(settings)) {}
@@ -214,15 +234,16 @@ class StreamApproach final : public Approach {
     if (!stream) return tl::unexpected(std::move(stream.error()));
     wire::Hello hello = settings_.hello;
     hello.role = role;
-    greeting_.emplace(std::move(*stream), hello, settings_.connection.max_frame_size);
+    greeting_.emplace(std::move(*stream), hello, settings_.connection.max_frame_size, clock_);
     return {};
   }
 
   Way way_;
   ApproachSettings settings_;
-  std::optional<Greeting> greeting_;
+  measure::ClockFilter clock_;
+  std::optional<Greeting> greeting_;    // empty: half way
   std::unique_ptr<StreamEnd> signals_;  // null: they are still being greeted
-  std::array<std::uint8_t, 16> instance_id_{};
+  wire::Welcome half_way_;              // of the signals
 };
 
 }  // namespace

@@ -31,6 +31,9 @@ class Approach {
   [[nodiscard]] virtual Tried<Connection*> step() = 0;
   [[nodiscard]] virtual int fd() const noexcept = 0;
   [[nodiscard]] virtual short events() const noexcept = 0;
+  /// What the producer said of itself before it counts us as a consumer; null while it said nothing, or where it does
+  /// both at once.
+  [[nodiscard]] virtual const wire::Welcome* half_way() const noexcept { return nullptr; }
 };
 
 struct ApproachSettings {

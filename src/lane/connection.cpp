@@ -6,6 +6,7 @@
 #include "framelane/base/log.hpp"
 
 #include "base/clock.hpp"
+#include "base/host.hpp"
 #include "transport/monitor.hpp"
 
 namespace framelane::lane {
@@ -14,8 +15,29 @@ tl::unexpected<Error> broken_lane(std::string what) {
   return fail(Code::kProtocol, "the producer broke the lane's protocol: " + what);
 }
 
-Connection::Connection(wire::Welcome welcome, std::function<void()> on_flush)
-    : on_flush_(std::move(on_flush)), gating_(welcome.gating), welcome_(std::move(welcome)) {
+void let_go(Connection* connection) noexcept {
+  if (connection->held() != 0) connection->leave();
+  connection->drop();
+}
+
+void set_clock(wire::Welcome& welcome) noexcept {
+  welcome.boot_id = base::boot_id();
+  welcome.time_namespace = base::time_namespace();
+  welcome.clock_ns = static_cast<std::uint64_t>(base::monotonic_ns());
+}
+
+bool shares_clock(const wire::Welcome& welcome) noexcept {
+  const std::array<std::uint8_t, 16> unknown{};
+  if (welcome.boot_id != base::boot_id() || welcome.boot_id == unknown) return false;
+  const std::uint64_t ours = base::time_namespace();
+  return ours == welcome.time_namespace || ours == 0 || welcome.time_namespace == 0;
+}
+
+Connection::Connection(wire::Welcome welcome, const ConnectionSettings& settings)
+    : on_flush_(settings.on_flush),
+      on_demoted_(settings.on_demoted),
+      gating_(welcome.gating),
+      welcome_(std::move(welcome)) {
   for (format::Event& event : welcome_.sticky) events_.push_back({std::move(event), welcome_.start});
   welcome_.sticky.clear();
 }
@@ -64,8 +86,13 @@ Result<void> Connection::end_flushes(std::uint64_t index, std::uint32_t count) {
 }
 
 void Connection::stop_telling() noexcept {
-  if (const auto monitor = transport::Monitor::instance(); monitor && on_flush_)
-    (*monitor)->call([this] { on_flush_ = nullptr; });
+  if (!on_flush_ && !on_demoted_) return;
+  if (const auto monitor = transport::Monitor::instance()) {
+    (*monitor)->call([this] {
+      on_flush_ = nullptr;
+      on_demoted_ = nullptr;
+    });
+  }
 }
 
 void Connection::drop_passing_events() {
@@ -78,6 +105,7 @@ void Connection::set_demoted(bool demoted) noexcept {
   demoted_.store(demoted, std::memory_order_relaxed);
   base::log(base::LogLevel::kInfo, demoted ? "too slow: the producer doesn't wait for this consumer any more"
                                            : "caught up: the producer waits for this consumer again");
+  if (on_demoted_) on_demoted_(demoted);
 }
 
 void Connection::set_lost(std::optional<Error> why) noexcept {

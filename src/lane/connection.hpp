@@ -30,8 +30,10 @@ struct ConnectionSettings {
   bool latest = false;
   ring::SpinKind spin = ring::SpinKind::kAdaptive;
   double spin_budget = 0.02;
-  std::mutex* lock = nullptr;      // as ring::ReaderSettings::lock
-  std::function<void()> on_flush;  // on the monitor's thread, at each FLUSH_START
+  std::mutex* lock = nullptr;  // as ring::ReaderSettings::lock
+  // On the monitor's thread: at each FLUSH_START, and when it gates no more, or again.
+  std::function<void()> on_flush;
+  std::function<void(bool demoted)> on_demoted;
 };
 
 /// An event on its way to the caller.
@@ -73,6 +75,11 @@ class Connection {
   [[nodiscard]] virtual Transport transport() const noexcept = 0;
   /// Number of the frame that is expected next. The taking thread's.
   [[nodiscard]] virtual std::uint64_t next_index() const noexcept = 0;
+  /// Sequence number of the ring's entry that is expected next; 0 where nobody knows, on a stream. The taking thread's.
+  [[nodiscard]] virtual std::uint64_t cursor() const noexcept { return 0; }
+  /// Before the first poll(), of a connection to the instance that the one before it had: those from frame `index` on
+  /// are due. What lies between the two counts as lost. The taking thread's.
+  virtual void expect(std::uint64_t index) noexcept = 0;
   // Statistics; any thread.
   [[nodiscard]] virtual const ring::ConsumerPage& page() const noexcept = 0;
   [[nodiscard]] virtual std::uint64_t spins() const noexcept = 0;
@@ -102,6 +109,8 @@ class Connection {
   [[nodiscard]] bool lost() const noexcept { return lost_.load(std::memory_order_acquire); }
   /// Why, if it broke the protocol. Any thread.
   [[nodiscard]] std::optional<Error> fault() const;
+  /// How far the producer's times may be wrong that were translated to our clock, ns; 0: it is the same clock.
+  [[nodiscard]] virtual std::int64_t clock_error_ns() const { return 0; }
   /// Granted by the producer.
   [[nodiscard]] bool gating() const noexcept { return gating_; }
   [[nodiscard]] bool demoted() const noexcept { return demoted_.load(std::memory_order_relaxed); }
@@ -110,7 +119,7 @@ class Connection {
   [[nodiscard]] const wire::Welcome& welcome() const noexcept { return welcome_; }
 
  protected:
-  Connection(wire::Welcome welcome, std::function<void()> on_flush);
+  Connection(wire::Welcome welcome, const ConnectionSettings& settings);
   virtual ~Connection() = default;
   /// No callback runs any more, or will.
   void stop_telling() noexcept;
@@ -156,7 +165,8 @@ class Connection {
   std::mutex send_mutex_;
 
  private:
-  std::function<void()> on_flush_;  // the monitor's thread
+  std::function<void()> on_flush_;        // the monitor's thread
+  std::function<void(bool)> on_demoted_;  // the same
   bool gating_ = false;
   wire::Welcome welcome_;
   std::deque<Pending> events_;
@@ -175,5 +185,13 @@ class Connection {
 };
 
 [[nodiscard]] tl::unexpected<Error> broken_lane(std::string what);
+
+/// The Consumer is done with a connection: it leaves the lane, and lives on only for the Frames that are held.
+void let_go(Connection* connection) noexcept;
+
+/// Says in a WELCOME by which clock the producer, this process, goes.
+void set_clock(wire::Welcome& welcome) noexcept;
+/// Whether the producer's CLOCK_MONOTONIC is ours. Hosts that aren't known are different, time namespaces are the same.
+[[nodiscard]] bool shares_clock(const wire::Welcome& welcome) noexcept;
 
 }  // namespace framelane::lane

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// What a Consumer takes. How it connects is in consumer_connect.cpp.
+// What a Consumer takes. How it comes to its connections, and loses them, is in consumer_connect.cpp.
 #include "lane/consumer_core.hpp"
 
 #include <algorithm>
@@ -70,20 +70,14 @@ ConsumerCore::ConsumerCore(ConsumerSettings settings, std::string descriptor, st
                            base::UniqueFd interrupt_fd)
     : settings_(std::move(settings)),
       descriptor_(std::move(descriptor)),
-      ways_(std::move(ways)),
       pid_(getpid()),
       interrupt_fd_(std::move(interrupt_fd)),
-      jitter_(static_cast<std::uint32_t>(base::monotonic_ns()) ^ static_cast<std::uint32_t>(getpid())),
+      negotiation_(settings_, descriptor_, std::move(ways), interrupt_fd_.get()),
       totals_(std::make_unique<Totals>()) {}
 
 ConsumerCore::~ConsumerCore() { close(); }
 
 // --- take
-
-void ConsumerCore::set_connection(Connection* connection) noexcept {
-  connection_ = connection;
-  shm_ = connection->transport() == Transport::kShm ? static_cast<ShmConnection*>(connection) : nullptr;
-}
 
 bool ConsumerCore::spin_briefly() noexcept {
   return shm_ != nullptr ? shm_->spin_briefly() : connection_->spin_briefly();
@@ -242,54 +236,6 @@ Result<bool> ConsumerCore::poll_connection(std::int64_t deadline_ns) {
   return tl::unexpected(error);
 }
 
-Result<bool> ConsumerCore::connection_over(std::optional<Error> why) {
-  if (!why) why = connection_->fault();
-  drop_connection();
-  if (ended_ && !why) return true;
-  if (why && goes_on_without_memory(*why)) return true;
-  if (!settings_.reconnect) {
-    final_ = why ? *why : Error{Code::kPeerLost, "the producer of " + descriptor_ + " left without an end of stream"};
-    return tl::unexpected(*final_);
-  }
-  base::log(base::LogLevel::kInfo, "lost the producer of " + descriptor_ + "; waiting for it to come back");
-  if (why) return tl::unexpected(*why);
-  return true;
-}
-
-/// Memory or descriptors ran out here: the same lane may be had over a stream.
-bool ConsumerCore::goes_on_without_memory(const Error& why) {
-  const bool lacking = why.code == Code::kNoMemory || why.code == Code::kUnsupported || why.code == Code::kSystem;
-  if (!lacking || transport_ != Transport::kShm || ways_.size() < 2) return false;
-  base::log(base::LogLevel::kWarning,
-            "lost the shared memory of " + descriptor_ + " (" + why.text + "); going on over another transport");
-  shm_failed_ = why;
-  return true;
-}
-
-void ConsumerCore::drop_connection() noexcept {
-  stash_.release();
-  Connection* dropped = nullptr;
-  {
-    const std::lock_guard lock(mutex_);
-    dropped = std::exchange(connection_, nullptr);
-    if (dropped == nullptr) return;
-    totals_->add(*dropped);
-    shm_ = nullptr;
-  }
-  if (dropped->held() != 0) dropped->leave();
-  dropped->drop();
-  tell_connection(false);
-}
-
-void ConsumerCore::tell_connection(bool connected) const {
-  Consumer::ConnectionCallback callback;
-  {
-    const std::lock_guard lock(mutex_);
-    callback = connection_callback_;
-  }
-  if (callback) callback(connected);
-}
-
 // --- any thread
 
 Result<void> ConsumerCore::send(const format::Request& request) {
@@ -335,15 +281,14 @@ void ConsumerCore::resume() noexcept {
 
 void ConsumerCore::close() noexcept {
   if (getpid() != pid_) {  // a forked child's copy: the mappings are not there, and the connection is the parent's
-    connection_ = spare_ = nullptr;
-    static_cast<void>(approach_.release());
+    connection_ = nullptr;
+    negotiation_.forget();
     static_cast<void>(pump_.release());                              // its thread isn't here
     static_cast<void>(new (std::nothrow) Frame(std::move(stash_)));  // never released: its page isn't mapped here
     return;
   }
   stop_pump();
-  approach_.reset();
-  if (spare_ != nullptr) std::exchange(spare_, nullptr)->drop();
+  negotiation_.end();
   drop_connection();
   final_ = Error{Code::kInvalidArgument, "this consumer is closed"};
 }
@@ -359,6 +304,7 @@ ConsumerStats ConsumerCore::stats() const {
     stats.connected = !connection_->lost();
     stats.gating = connection_->gating();
     stats.demoted = connection_->demoted();
+    stats.clock_offset_error_ns = connection_->clock_error_ns();
   }
   stats.taken = sum->taken;
   stats.skipped = sum->skipped;

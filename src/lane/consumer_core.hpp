@@ -7,18 +7,15 @@
 #include <memory>
 #include <mutex>
 #include <optional>
-#include <random>
 #include <string>
 
 #include "framelane/lane/consumer.hpp"
 
 #include "base/unique_fd.hpp"
-#include "lane/approach.hpp"
 #include "lane/connection.hpp"
+#include "lane/negotiation.hpp"
 #include "lane/shm_connection.hpp"
-#include "lane/ways.hpp"
 #include "measure/histogram.hpp"
-#include "transport/control_socket.hpp"
 
 namespace framelane::lane {
 
@@ -88,18 +85,7 @@ class ConsumerCore {
   // connect
   [[nodiscard]] Result<void> connect_here(std::int64_t deadline_ns);
   [[nodiscard]] Result<bool> connect_step(std::int64_t until_ns);
-  [[nodiscard]] ApproachSettings approach_settings() const;
-  [[nodiscard]] Result<bool> try_way();
-  [[nodiscard]] Result<bool> begin_approach(const Way& way);
-  [[nodiscard]] Result<bool> await(std::int64_t until_ns);
-  [[nodiscard]] Result<bool> found(Connection* connection);
-  [[nodiscard]] std::optional<Way> better_way(const Connection& connection) const;
-  [[nodiscard]] Result<bool> adopt(Connection* connection, std::string why);
-  [[nodiscard]] Result<bool> way_failed(Setback why);
-  [[nodiscard]] Result<bool> round_failed();
-  [[nodiscard]] std::string setbacks_in_words() const;
-  [[nodiscard]] Result<bool> retry_later(Error why);
-  void pause(std::int64_t until_ns, int fd, short events) const noexcept;
+  void adopt(Negotiation::Found found);
   void set_connection(Connection* connection) noexcept;
 
   // take
@@ -109,8 +95,8 @@ class ConsumerCore {
   [[nodiscard]] Result<bool> after_error(const Error& error);
   [[nodiscard]] Result<bool> connection_over(std::optional<Error> why);
   void drop_connection() noexcept;
+  [[nodiscard]] Connection* detach_connection() noexcept;
   void tell_connection(bool connected) const;
-  [[nodiscard]] bool goes_on_without_memory(const Error& why);
   [[nodiscard]] std::string transport_words() const;  // under mutex_
   [[nodiscard]] bool spin_briefly() noexcept;
   [[nodiscard]] bool plain() const noexcept;
@@ -122,7 +108,6 @@ class ConsumerCore {
 
   ConsumerSettings settings_;
   std::string descriptor_;
-  std::vector<Way> ways_;
   pid_t pid_;                    // of the process that opened it
   base::UniqueFd interrupt_fd_;  // readable while interrupted
   std::atomic<bool> interrupted_{false};
@@ -130,20 +115,7 @@ class ConsumerCore {
   // The taking thread's.
   Connection* connection_ = nullptr;  // changed under mutex_ too
   ShmConnection* shm_ = nullptr;      // the same, where it is one: calls that the compiler sees through
-  std::unique_ptr<Approach> approach_;
-  std::int64_t approach_until_ = 0;
-  std::size_t way_ = 0;              // of ways_, that is tried
-  Connection* spare_ = nullptr;      // a stream that stands, while a better way to its producer is tried
-  std::optional<Error> shm_failed_;  // shared memory was lost: the next try does without
-  std::vector<std::pair<Transport, Setback>> setbacks_;  // of this round
-  std::size_t rounds_ = 0;
-  std::int64_t connect_until_ = 0;  // of the first connection; 0 = not begun
-  std::int64_t next_try_ = 0;
-  std::int64_t backoff_ns_ = 0;
-  std::optional<Error> refusal_;  // the last one of this attempt to connect
-  std::optional<Error> earlier_;  // why the try before this one failed
-  bool cut_short_ = false;        // the last try was, by connect_until_
-  std::minstd_rand jitter_;
+  Negotiation negotiation_;
   Frame stash_;  // taken, but events stand before it
   std::string caps_;
   bool ended_ = false;
@@ -159,6 +131,7 @@ class ConsumerCore {
   mutable std::mutex mutex_;  // connection_ for other threads, and the totals
   std::unique_ptr<Totals> totals_;
   std::array<std::uint8_t, 16> producer_id_{};  // of the last one
+  std::uint64_t due_index_ = 0;                 // the frame that it owed us when its connection ended
   Transport transport_ = Transport::kAuto;      // of the last connection; kAuto: there was none
   std::string transport_reason_;
   Consumer::ConnectionCallback connection_callback_;

@@ -74,7 +74,8 @@ bool ConsumerCore::await_item(std::int64_t deadline_ns) {
       return true;
     }
     if (moved && *moved) continue;
-    if (ended_ && connection_ == nullptr) pause(deadline_ns, -1, 0);  // nobody has to hear that there is no next one
+    // Nobody has to hear that there is no next one.
+    if (ended_ && connection_ == nullptr) negotiation_.pause(deadline_ns);
     return false;
   }
 }

@@ -157,6 +157,7 @@ class ProducerCore final : public ring::ControlOut,
   void on_observer(transport::ControlSocket&& socket, const PeerInfo& who);
   [[nodiscard]] wire::Stats observed() const;
   [[nodiscard]] ConsumerInfo info_of(const Peer& peer) const;
+  void free_pages();
   void announce(Peer& peer);
   void announce_gone(const Peer& peer, std::string_view reason);
   void consumers_changed() noexcept;
@@ -198,6 +199,7 @@ class ProducerCore final : public ring::ControlOut,
 
   mutable std::mutex caps_mutex_;  // for a copy of the pointer, so that observers need not the Writer's
   std::shared_ptr<const std::string> caps_;
+  transport::Watch pages_timer_;  // the monitor's thread
 
   // Last: their threads call everything above.
   std::unique_ptr<Observers> observers_;

@@ -11,7 +11,6 @@
 
 #include "base/clock.hpp"
 #include "base/futex.hpp"
-#include "base/host.hpp"
 #include "lane/producer_core.hpp"
 #include "lane/wire_convert.hpp"
 
@@ -195,7 +194,8 @@ Result<void> ProducerCore::watch(const PeerPtr& peer) {
 
 Result<void> ProducerCore::admit(const PeerPtr& peer, const wire::Hello& hello) {
   Result<void> queued{};
-  const ring::JoinWish wish{peer->info.gating, hello.max_held, peer->stand_in};
+  const std::uint64_t resume = hello.resume.instance_id == instance_id_ ? hello.resume.entry : 0;
+  const ring::JoinWish wish{peer->info.gating, hello.max_held, peer->stand_in, resume};
   auto id = writer_->add_consumer(wish, [&](const ring::Writer::Joined& joined) {
     peer->id = peer->info.id = joined.id;
     peer->link = joined.link;
@@ -245,7 +245,7 @@ Result<transport::OutgoingPtr> ProducerCore::welcome_for(const wire::Hello& hell
   welcome.max_held = joined.max_held;
   welcome.gating = peer.info.gating;
   welcome.unsealed = settings_.unsealed;
-  welcome.boot_id = base::boot_id();
+  set_clock(welcome);
   welcome.served = descriptor_;
   auto page = transport::share_fd(joined.page_fd);
   if (!page) return tl::unexpected(page.error());
@@ -363,6 +363,15 @@ void ProducerCore::remove(ring::ConsumerId id, const std::string& reason) {
             "consumer " + std::to_string(id) + " (" + gone->info.name + ") left " + descriptor_ + ": " + reason);
   consumers_changed();
   announce_gone(*gone, reason);
+  free_pages();
+}
+
+/// A publish that was under way may still have looked at the page of one who left. It takes microseconds.
+void ProducerCore::free_pages() {
+  if (writer_->free_pages()) return;
+  pages_timer_ = monitor_->after(std::chrono::milliseconds(1), [weak = weak_from_this()] {
+    if (const auto core = weak.lock()) core->free_pages();
+  });
 }
 
 void ProducerCore::consumers_changed() noexcept {

@@ -23,8 +23,11 @@
 namespace framelane::lane {
 namespace {
 
-constexpr std::size_t kMostMeanwhile = std::size_t{16} << 10;  // bytes that the publishing thread sends for us
-constexpr std::int64_t kLastWordsNs = 1'000'000'000;           // for a peer to read why it was rejected
+/// Bytes of a frame that the publishing thread sends for us. To copy them costs about what a wake of our thread does,
+/// which may then have to wait for a CPU; and a socket that is empty has room for them with the system's usual limits.
+/// Of larger frames a rest would be left to us each time.
+constexpr std::size_t kMostMeanwhile = std::size_t{256} << 10;
+constexpr std::int64_t kLastWordsNs = 1'000'000'000;  // for a peer to read why it was rejected
 
 /// A connected pair, as a producer and a consumer in one process have it.
 Result<std::pair<transport::ControlSocket, transport::ControlSocket>> socket_pair() {
@@ -51,6 +54,7 @@ wire::RejectCode reject_code(const Error& why) noexcept {
 class Relay::Door final : public ring::StandIn {
  public:
   [[nodiscard]] bool serve() noexcept override {
+    // SYNC DOOR: the relay's thread has it, but while it sleeps in the ring's futex (Reader::sleep()).
     const std::unique_lock lock(mutex, std::try_to_lock);
     return lock && relay != nullptr && relay->forward_meanwhile();
   }
@@ -77,6 +81,7 @@ Result<void> Relay::start(std::function<void()> over) {
   auto thread = base::start_thread("framelane-relay", [this] {
     const auto served = serve();
     watch_.reset();
+    signals_watch_.reset();
     if (stream_ != nullptr) stream_->shutdown();
     std::unique_ptr<ConsumerCore> core;
     std::string reason = served ? "it was told the end" : served.error().text;
@@ -122,12 +127,7 @@ Result<void> Relay::serve() {
   greeting_ = false;  // from here on it may be counted, and gets all that follows
   if (auto joined = join_ring(*hello, admission == Admission::kGating, deadline); !joined)
     return reject({reject_code(joined.error()), joined.error().text});
-  {
-    auto signals = host_.take_signals(hello->token);
-    const std::lock_guard lock(mutex_);
-    signals_ = std::move(signals);
-    signal_flushes();  // of those that began before
-  }
+  if (auto watched = watch_signals(host_.take_signals(hello->token)); !watched) return watched;
   if (auto sent = welcome(*hello, deadline); !sent) return sent;
   if (auto watched = watch(); !watched) return watched;
   auto done = forward();
@@ -205,6 +205,7 @@ Result<void> Relay::join_ring(const wire::Hello& hello, bool may_gate, std::int6
   wanted.connection.latest = hello.mode == wire::Mode::kLatest;
   wanted.connection.lock = &door_->mutex;
   wanted.connection.on_flush = [this] { on_flush(); };
+  wanted.connection.on_demoted = [this](bool demoted) { on_demoted(demoted); };
   auto monitor = transport::Monitor::instance();
   if (!monitor) return tl::unexpected(monitor.error());
   (*monitor)->call([&] { host_.join(std::move(pair->first), {wanted.hello, peer_, may_gate, door_}); });
@@ -235,7 +236,7 @@ Result<void> Relay::welcome(const wire::Hello& hello, std::int64_t deadline_ns) 
   welcome.start = ring.next_index();
   welcome.max_held = std::clamp(hello.max_held, 1u, host_.max_held);
   welcome.gating = ring.gating();
-  welcome.boot_id = base::boot_id();
+  set_clock(welcome);
   welcome.served = host_.served;
   return sender_.send(welcome, 0, deadline_ns);
 }
@@ -279,7 +280,6 @@ Result<void> Relay::forward_items() {
     }
     if (!item && item.error().code == Code::kPeerLost) return {};
     if (!item) return tl::unexpected(std::move(item.error()));
-    if (auto told = tell_demotion(); !told) return told;
     if (auto sent = send_item(**item); !sent) return sent;
   }
 }
@@ -287,7 +287,7 @@ Result<void> Relay::forward_items() {
 /// In place of our thread, which sleeps. True: it may sleep on.
 bool Relay::forward_meanwhile() noexcept {
   using Sent = transport::StreamSender::Sent;
-  if (sender_.has_rest() || core_->connection() == nullptr || core_->connection()->demoted() != demoted_) return false;
+  if (sender_.has_rest() || core_->connection() == nullptr) return false;
   while (true) {
     Frame frame;
     const auto step = core_->take_meanwhile(frame);
@@ -349,36 +349,71 @@ Result<void> Relay::send_event(const format::Event& event) {
   }
 }
 
-Result<void> Relay::tell_demotion() {
-  const Connection* const ring = core_->connection();
-  if (ring == nullptr || ring->demoted() == demoted_) return {};
-  demoted_ = !demoted_;
-  return sender_.send(wire::Demoted{demoted_}, 0, base::kForever);
-}
-
 // --- signals
 
 /// This stream is no consumer of its own: it waits for that consumer's frames.
 Result<void> Relay::hand_over_signals(std::uint64_t token) {
   wire::Welcome welcome;
   welcome.instance_id = host_.instance_id;
+  welcome.served = host_.served;
+  set_clock(welcome);
   host_.keep_signals(token, std::exchange(stream_, nullptr), wire::encode(welcome, 0));
+  return {};
+}
+
+/// `signals` null: it has none.
+Result<void> Relay::watch_signals(std::unique_ptr<transport::ByteStream> signals) {
+  if (signals == nullptr) return {};
+  auto monitor = transport::Monitor::instance();
+  if (!monitor) return tl::unexpected(monitor.error());
+  signals_receiver_.emplace(*signals, static_cast<transport::FrameReceiver&>(*this), 1, wire::kMaxInlineBytes);
+  const int fd = signals->fd();
+  {
+    const std::lock_guard lock(mutex_);
+    signals_ = std::move(signals);
+    // What came to pass before.
+    if (flushes_begun_ != 0) signal(wire::FlushStart{flushes_begun_});
+    if (demoted_) signal(wire::Demoted{true});
+  }
+  auto watched = (*monitor)->watch(fd, 0, [this](std::uint32_t) { on_signals(); });
+  if (!watched) return tl::unexpected(std::move(watched.error()));
+  signals_watch_ = std::move(*watched);
+  (*monitor)->call([this] { on_signals(); });
   return {};
 }
 
 void Relay::on_flush() {
   const std::lock_guard lock(mutex_);
-  ++flushes_begun_;
-  signal_flushes();
+  signal(wire::FlushStart{++flushes_begun_});
 }
 
-/// Under mutex_. Never waits: a stream with no room for this has told its peer of flushes enough.
-void Relay::signal_flushes() noexcept {
-  if (signals_ == nullptr || flushes_begun_ == 0) return;
-  const auto bytes = wire::encode(wire::FlushStart{flushes_begun_}, 0);
+void Relay::on_demoted(bool demoted) {
+  const std::lock_guard lock(mutex_);
+  demoted_ = demoted;
+  signal(wire::Demoted{demoted});
+}
+
+/// Under mutex_. Never waits: a stream with no room for this has told its peer enough.
+void Relay::signal(const wire::Message& message) noexcept {
+  if (signals_ == nullptr) return;
+  const auto bytes = wire::encode(message, 0);
   const iovec buffer{const_cast<std::byte*>(bytes.data()), bytes.size()};
   const auto sent = signals_->send({&buffer, 1});
-  if (!sent || *sent != bytes.size()) signals_->shutdown();  // the frames' stream tells the same, later
+  if (!sent || *sent != bytes.size()) signals_->shutdown();  // of flushes the frames' stream tells the same, later
+}
+
+void Relay::on_signals() {
+  while (true) {
+    auto received = signals_receiver_->receive();
+    if (!received) return;  // it closed, of which the frames' stream tells
+    if (!*received) break;
+    const auto* const clock = std::get_if<wire::Clock>(&(*received)->message);
+    if (clock == nullptr || !questions_.take(base::monotonic_ns()))
+      return end("it sent signals that consumers don't send");
+    const std::lock_guard lock(mutex_);
+    signal(wire::Clock{clock->asked_ns, static_cast<std::uint64_t>(base::monotonic_ns())});
+  }
+  signals_watch_.set_events(EPOLLIN | EPOLLRDHUP);
 }
 
 // --- what the consumer says

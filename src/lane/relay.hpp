@@ -96,14 +96,16 @@ class Relay : private transport::FrameReceiver {
   [[nodiscard]] Result<void> send_item(const Item& item);
   [[nodiscard]] Result<void> send_frame(const Frame& frame);
   [[nodiscard]] Result<void> send_event(const format::Event& event);
-  [[nodiscard]] Result<void> tell_demotion();
-  void signal_flushes() noexcept;
+  [[nodiscard]] Result<void> watch_signals(std::unique_ptr<transport::ByteStream> signals);
+  void signal(const wire::Message& message) noexcept;
   [[nodiscard]] tl::unexpected<Error> reject(wire::Reject reject);
   [[nodiscard]] Result<void> await_delivery();
   void await_hang_up(std::int64_t deadline_ns) noexcept;
 
   // the monitor's thread
   void on_flush();
+  void on_demoted(bool demoted);
+  void on_signals();
   [[nodiscard]] Result<void> watch();
   void on_stream();
   [[nodiscard]] bool on_message(wire::Decoded message);
@@ -120,16 +122,19 @@ class Relay : private transport::FrameReceiver {
   std::shared_ptr<Door> door_;
   std::unique_ptr<ConsumerCore> core_;
   std::size_t tuned_for_ = 0;  // bytes of a frame that the socket's buffers suit
-  bool demoted_ = false;       // as the consumer was told
   std::atomic<bool> greeting_{true};
-  RateLimit messages_{kMessagesInAFlood, kFloodPerSecond};  // the monitor's
+  RateLimit messages_{kMessagesInAFlood, kFloodPerSecond};   // the monitor's
+  RateLimit questions_{kMessagesInAFlood, kFloodPerSecond};  // the same
   std::mutex mutex_;
-  std::string reason_;                              // of its end
-  std::unique_ptr<transport::ByteStream> signals_;  // null: it has none
-  std::uint32_t flushes_begun_ = 0;                 // since it joined
+  std::string reason_;                                         // of its end
+  std::unique_ptr<transport::ByteStream> signals_;             // null: it has none
+  std::uint32_t flushes_begun_ = 0;                            // since it joined
+  bool demoted_ = false;                                       // it gates no more
+  std::optional<transport::StreamReceiver> signals_receiver_;  // the monitor's
   std::function<void()> over_;
   std::thread thread_;
-  transport::Watch watch_;  // last: its callback uses all of it
+  transport::Watch watch_;  // last: their callbacks use all of it
+  transport::Watch signals_watch_;
 };
 
 }  // namespace framelane::lane

@@ -70,7 +70,7 @@ Result<Connection*> ShmConnection::create(transport::ControlSocket socket, wire:
 
 ShmConnection::ShmConnection(transport::ControlSocket socket, wire::Welcome welcome,
                              std::unique_ptr<ring::Reader> reader, const ConnectionSettings& settings)
-    : Connection(std::move(welcome), settings.on_flush),
+    : Connection(std::move(welcome), settings),
       socket_(std::move(socket)),
       max_frame_size_(settings.max_frame_size),
       reader_(std::move(reader)),

@@ -42,6 +42,8 @@ class ShmConnection final : public Connection, private ring::ControlIn {
 
   [[nodiscard]] Transport transport() const noexcept override { return Transport::kShm; }
   [[nodiscard]] std::uint64_t next_index() const noexcept override { return reader_->next_index(); }
+  [[nodiscard]] std::uint64_t cursor() const noexcept override { return reader_->cursor(); }
+  void expect(std::uint64_t index) noexcept override { reader_->expect(index); }
   [[nodiscard]] const ring::ConsumerPage& page() const noexcept override { return reader_->page(); }
   [[nodiscard]] std::uint64_t spins() const noexcept override { return reader_->spins(); }
   [[nodiscard]] std::uint32_t held() const noexcept override { return reader_->held(); }

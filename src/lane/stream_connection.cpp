@@ -26,23 +26,17 @@ constexpr unsigned kFramesPerLook = 16;
 constexpr std::uint64_t kBytesBesideAFrame = 128;  // about, of its message
 constexpr unsigned kTurnsPerLook = 16;             // a look is a system call, some ten times a pause
 
-bool shares_clock(const wire::Welcome& welcome) noexcept {
-  return welcome.boot_id == base::boot_id() && welcome.boot_id != std::array<std::uint8_t, 16>{};
-}
-
 }  // namespace
 
-Result<Connection*> StreamConnection::create(std::unique_ptr<StreamEnd> end, std::unique_ptr<StreamEnd> signals,
-                                             wire::Welcome welcome, Transport transport,
-                                             const ConnectionSettings& settings) {
+Result<Connection*> StreamConnection::create(Greeted greeted, Transport transport, const ConnectionSettings& settings) {
+  const wire::Welcome& welcome = greeted.welcome;
   if (!welcome.segments.empty()) return broken_lane("segments of the WELCOME on a stream");
   if (welcome.max_held == 0 || welcome.max_held > std::max(settings.max_held, 1u))
     return broken_lane("max_held of the WELCOME");
   base::UniqueFd wake_fd(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
   if (!wake_fd.valid()) return fail(Code::kSystem, "no event descriptor: " + base::system_words(errno));
-  end->pool.prepare(welcome.max_held);
-  auto* const connection = new StreamConnection(std::move(end), std::move(signals), std::move(welcome), transport,
-                                                std::move(wake_fd), settings);
+  greeted.end->pool.prepare(welcome.max_held);
+  auto* const connection = new StreamConnection(std::move(greeted), transport, std::move(wake_fd), settings);
   if (auto watched = connection->watch(); !watched) {
     connection->drop();
     return tl::unexpected(std::move(watched.error()));
@@ -50,22 +44,24 @@ Result<Connection*> StreamConnection::create(std::unique_ptr<StreamEnd> end, std
   return connection;
 }
 
-StreamConnection::StreamConnection(std::unique_ptr<StreamEnd> end, std::unique_ptr<StreamEnd> signals,
-                                   wire::Welcome welcome, Transport transport, base::UniqueFd wake_fd,
+StreamConnection::StreamConnection(Greeted greeted, Transport transport, base::UniqueFd wake_fd,
                                    const ConnectionSettings& settings)
-    : Connection(std::move(welcome), settings.on_flush),
-      end_(std::move(end)),
+    : Connection(std::move(greeted.welcome), settings),
+      end_(std::move(greeted.end)),
+      sender_(*end_->stream, -1),
       transport_(transport),
       wake_fd_(std::move(wake_fd)),
       latest_(settings.latest),
-      same_clock_(shares_clock(this->welcome())),
       next_index_(this->welcome().start),
       spinner_(settings.spin, settings.spin_budget),
       page_(std::make_unique<ring::ConsumerPage>()),
-      signals_(std::move(signals)) {}
+      signals_(std::move(greeted.signals)) {
+  if (!shares_clock(this->welcome())) clock_.emplace(*signals_->stream, greeted.clock);
+}
 
 void StreamConnection::drop() noexcept {
   watch_.reset();
+  if (clock_) clock_->stop();
   // The frames that are held lie here, and need them no more.
   end_->stream->shutdown();
   signals_->stream->shutdown();
@@ -81,7 +77,10 @@ Result<void> StreamConnection::watch() {
       (*monitor)->watch(signals_->stream->fd(), EPOLLIN | EPOLLRDHUP, [this](std::uint32_t) { on_signals(); });
   if (!watched) return tl::unexpected(std::move(watched.error()));
   watch_ = std::move(*watched);
-  (*monitor)->call([this] { on_signals(); });  // what came with the WELCOME may be in the receiver already
+  (*monitor)->call([this, &monitor] {
+    if (clock_) clock_->start(**monitor);
+    on_signals();  // what came with the WELCOME may be in the receiver already
+  });
   return {};
 }
 
@@ -90,13 +89,24 @@ void StreamConnection::on_signals() {
     auto received = signals_->receiver.receive();
     if (!received) return;  // the producer is gone, which the frames' stream tells
     if (!*received) break;
-    const auto* const start = std::get_if<wire::FlushStart>(&(*received)->message);
-    if (start == nullptr) return watch_.set_events(0);  // nothing else is a signal, so nothing more is believed
-    begin_flushes(start->count);
-    wake();
-    tell_flush();
+    if (!on_signal((*received)->message)) return watch_.set_events(0);  // nothing more is believed
   }
   watch_.set_events(EPOLLIN | EPOLLRDHUP);
+}
+
+/// False: that isn't one.
+bool StreamConnection::on_signal(const wire::Message& message) {
+  if (const auto* const clock = std::get_if<wire::Clock>(&message)) return clock_ && clock_->on_answer(*clock);
+  if (const auto* const demoted = std::get_if<wire::Demoted>(&message)) {
+    set_demoted(demoted->demoted);
+    return true;
+  }
+  const auto* const start = std::get_if<wire::FlushStart>(&message);
+  if (start == nullptr) return false;
+  begin_flushes(start->count);
+  wake();
+  tell_flush();
+  return true;
 }
 
 void StreamConnection::release(std::uint16_t slot) noexcept {
@@ -112,23 +122,11 @@ void StreamConnection::leave() noexcept {
 
 Result<bool> StreamConnection::send_now(std::span<const std::byte> message) {
   // What was begun must be ended first: the stream has no other borders than its messages.
-  auto ready = send_rest();
+  auto ready = sender_.send_rest_now();
   if (!ready || !*ready) return ready;
-  const std::array<iovec, 1> buffer{{{const_cast<std::byte*>(message.data()), message.size()}}};
-  auto sent = end_->stream->send(buffer);
-  if (!sent) return tl::unexpected(std::move(sent.error()));
-  if (*sent == 0) return false;
-  unsent_.assign(message.begin() + static_cast<std::ptrdiff_t>(*sent), message.end());
-  return true;
-}
-
-Result<bool> StreamConnection::send_rest() {
-  if (unsent_.empty()) return true;
-  const std::array<iovec, 1> buffer{{{unsent_.data(), unsent_.size()}}};
-  auto sent = end_->stream->send(buffer);
-  if (!sent) return tl::unexpected(std::move(sent.error()));
-  unsent_.erase(unsent_.begin(), unsent_.begin() + static_cast<std::ptrdiff_t>(*sent));
-  return unsent_.empty();
+  const auto sent = sender_.send_now(message);
+  if (!sent) return tl::unexpected(sent.error());
+  return *sent != transport::StreamSender::Sent::kNothing;
 }
 
 // --- waiting
@@ -139,21 +137,24 @@ bool StreamConnection::readable() const noexcept {
 }
 
 void StreamConnection::wait(const std::function<bool()>& stop, std::int64_t deadline_ns) noexcept {
-  eventfd_t wakes = 0;
-  eventfd_read(wake_fd_.get(), &wakes);  // before the look at what they told of
-  unsigned turn = 0;
+  unsigned turn = 1;  // poll() has just looked
   const auto done = [&] { return lost() || stop() || (turn++ % kTurnsPerLook == 0 && readable()); };
   if (spinner_.spin(done, deadline_ns)) return ring::count(page_->spins);
   ring::count(page_->sleeps);
   {
     const std::lock_guard lock(send_mutex_);
-    static_cast<void>(send_rest());
+    static_cast<void>(sender_.send_rest_now());
   }
   const std::int64_t now = base::monotonic_ns();
   const std::int64_t at = spinner_.wake_at(now);
   const auto ready =
       transport::wait_for(end_->stream->fd(), POLLIN, wake_fd_.get(), std::min({deadline_ns, now + kWatchdogNs, at}));
-  if (at == base::kForever || ready || ready.error().code != Code::kTimeout) return;
+  if (ready) return;
+  if (ready.error().code == Code::kInterrupted) {
+    eventfd_t wakes = 0;
+    eventfd_read(wake_fd_.get(), &wakes);  // before the caller's look at what they told of
+  }
+  if (at == base::kForever || ready.error().code != Code::kTimeout) return;
   if (const std::int64_t woken = base::monotonic_ns(); woken >= at) spinner_.woke(at, woken);
 }
 
@@ -207,12 +208,13 @@ Result<std::optional<wire::Decoded>> StreamConnection::next_message() {
 }
 
 Result<Connection::Step> StreamConnection::apply(wire::Decoded message, Frame& frame) {
-  if (const auto* const next = std::get_if<wire::FrameMessage>(&message.message)) return take_frame(*next, frame);
+  if (auto* const next = std::get_if<wire::FrameMessage>(&message.message)) {
+    if (clock_) translate_times(*next);
+    return take_frame(*next, frame);
+  }
   if (auto* const event = std::get_if<wire::EventMessage>(&message.message)) return apply_event(*event);
   if (const auto* const stop = std::get_if<wire::FlushStop>(&message.message)) return apply_flush_stop(*stop);
-  if (const auto* const demoted = std::get_if<wire::Demoted>(&message.message)) {
-    set_demoted(demoted->demoted);
-  } else if (const auto* const start = std::get_if<wire::FlushStart>(&message.message)) {
+  if (const auto* const start = std::get_if<wire::FlushStart>(&message.message)) {
     begin_flushes(start->count);                                       // if the signal is still on its way
   } else if (!std::holds_alternative<wire::Leave>(message.message)) {  // that one is followed by the hang-up
     return broken_lane("type of a message on the stream");
@@ -247,14 +249,21 @@ Result<Connection::Step> StreamConnection::apply_flush_stop(const wire::FlushSto
   return Step::kMarker;
 }
 
+/// The producer's times by our clock.
+void StreamConnection::translate_times(wire::FrameMessage& message) const noexcept {
+  const std::int64_t offset = clock_->offset_ns();
+  format::FrameInfo& info = message.info;
+  info.due_ns = measure::to_our_clock(info.due_ns, offset, format::kNoClockTime);
+  info.capture_ns = measure::to_our_clock(info.capture_ns, offset, format::kNoClockTime);
+  if (message.publish_ns == 0) return;
+  // What seems to come from the future is as wrong as the offset, and counts as published now.
+  message.publish_ns = std::min(measure::to_our_clock(message.publish_ns, offset, 0), base::monotonic_ns());
+}
+
 Result<Connection::Step> StreamConnection::take_frame(const wire::FrameMessage& message, Frame& frame) {
   FramePool::Complete complete = end_->pool.complete(message);
   ring::Taken& taken = complete.taken;
   if (!complete.is_copy) uses_.fetch_add(1, std::memory_order_relaxed);
-  if (!same_clock_) {
-    taken.publish_ns = 0;
-    taken.due_ns = format::kNoClockTime;
-  }
   const auto lost = advance_to(taken.index);
   // In mode latest the frame before this one is there, and is passed over.
   taken.skipped = (lost ? *lost : 0) + (frame ? frame.skipped() + 1 : 0);

@@ -9,15 +9,16 @@
 #include <utility>
 #include <vector>
 
+#include <fcntl.h>
 #include <netdb.h>
 #include <sys/socket.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include "framelane/base/log.hpp"
 
 #include "base/clock.hpp"
 #include "transport/acceptor.hpp"
+#include "transport/lane_files.hpp"
 #include "transport/psk.hpp"
 #include "transport/secure_stream.hpp"
 #include "transport/stream_socket.hpp"
@@ -53,30 +54,6 @@ PeerInfo peer_of(int fd, Transport transport) {
   return peer;
 }
 
-/// A socket's file that is removed with it, if it is still ours.
-class SocketFile {
- public:
-  SocketFile() = default;
-  explicit SocketFile(std::string path) : path_(std::move(path)), pid_(getpid()) {
-    struct stat status {};
-    if (lstat(path_.c_str(), &status) != 0) return;
-    device_ = status.st_dev;
-    inode_ = status.st_ino;
-  }
-  void remove() noexcept {
-    struct stat status {};
-    if (pid_ != getpid() || lstat(path_.c_str(), &status) != 0) return;
-    if (status.st_dev == device_ && status.st_ino == inode_) ::unlink(path_.c_str());
-    pid_ = 0;
-  }
-
- private:
-  std::string path_;
-  pid_t pid_ = 0;  // of the process that bound it; 0 = nothing to remove
-  dev_t device_ = 0;
-  ino_t inode_ = 0;
-};
-
 }  // namespace
 
 struct StreamServer::State : std::enable_shared_from_this<StreamServer::State> {
@@ -99,7 +76,7 @@ struct StreamServer::State : std::enable_shared_from_this<StreamServer::State> {
   transport::Monitor* monitor = nullptr;
   RelayHost host;
   std::optional<transport::Psk> psk;  // of TCP
-  SocketFile file;
+  transport::SocketFile file;
   std::vector<Listener> listeners;
 
   std::mutex mutex;
@@ -128,7 +105,7 @@ Result<std::unique_ptr<StreamServer>> StreamServer::listen(Place& place, const s
     if (!path) return tl::unexpected(std::move(path.error()));
     auto fd = transport::listen_uds(*path);
     if (!fd) return tl::unexpected(std::move(fd.error()));
-    state->file = SocketFile(*path);
+    state->file = transport::SocketFile(AT_FDCWD, *path);
     state->listeners.push_back({Transport::kUds, std::move(*fd), std::move(*path), nullptr});
   }
   for (Place::Tcp& address : place.tcp) {
@@ -260,7 +237,7 @@ void StreamServer::stop_accepting() noexcept {
     listener.acceptor.reset();
     listener.fd.reset();
   }
-  state_->file.remove();
+  state_->file.remove(AT_FDCWD);
   state_->end_greeting();
 }
 

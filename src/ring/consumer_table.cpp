@@ -83,11 +83,12 @@ void ConsumerTable::replace(std::shared_ptr<ConsumerLink> removed) {
   purge();
 }
 
-void ConsumerTable::purge() noexcept {
+bool ConsumerTable::purge() noexcept {
   // The publisher makes the epoch odd, fences, and then loads the table (the other side of the fence in replace): an
   // even epoch, or a later one than at the removal, means that no publish can see the old table any more.
   const std::uint64_t now = epoch_.load(std::memory_order_acquire);
   std::erase_if(removed_, [now](const Removed& entry) { return entry.epoch % 2 == 0 || entry.epoch != now; });
+  return removed_.empty();
 }
 
 std::uint32_t ConsumerTable::finish_publish(bool wake) noexcept {

@@ -69,8 +69,12 @@ class ConsumerTable {
   [[nodiscard]] std::shared_ptr<ConsumerLink> find(ConsumerId id) const noexcept;
   [[nodiscard]] std::uint32_t free_colour() const noexcept;
   void add(std::shared_ptr<ConsumerLink> link);
-  /// Takes a link out and wakes a producer that waits for it. Its page is unmapped when no publish can still see it.
+  /// Takes a link out and wakes a producer that waits for it. Its page is unmapped when no publish can still see it:
+  /// now, or by a later purge().
   std::shared_ptr<ConsumerLink> remove(ConsumerId id);
+
+  /// Frees what earlier removals left, if no publish can still see it; true when nothing is left.
+  bool purge() noexcept;
 
   /// P5 is begin_publish (before the entry's tag is stored) and finish_publish: a full fence, then the table, then each
   /// ticket.
@@ -93,9 +97,6 @@ class ConsumerTable {
 
   static std::uint32_t wake_all(const Snapshot& table) noexcept;
   void replace(std::shared_ptr<ConsumerLink> removed);
-  /// Frees what earlier removals left, if no publish can still see it.
-  void purge() noexcept;
-
   std::vector<std::shared_ptr<ConsumerLink>> links_;
   std::unique_ptr<const Snapshot> current_;
   std::atomic<const Snapshot*> published_;

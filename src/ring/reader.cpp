@@ -361,6 +361,8 @@ void Reader::sleep(std::uint32_t word, std::int64_t deadline_ns) noexcept {
   count(page_->sleeps);
   const std::int64_t now = base::monotonic_ns();
   const std::int64_t at = spinner_.wake_at(now);
+  // SYNC DOOR: from here on a stand-in may take with this Reader in our place, which only tries the lock. What it did
+  // is ours to see when we have the lock again.
   if (lock_ != nullptr) lock_->unlock();
   base::futex_wait(page_->wake_word, word, std::min({deadline_ns, now + kWatchdogNs, at}));
   if (lock_ != nullptr) lock_->lock();

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <cstddef>
@@ -124,6 +125,10 @@ class Reader {
   [[nodiscard]] std::uint32_t max_held() const noexcept { return max_held_; }
   /// Number of the frame that is expected next. The taking thread's.
   [[nodiscard]] std::uint64_t next_index() const noexcept { return next_index_; }
+  /// Sequence number of the entry that is expected next.
+  [[nodiscard]] std::uint64_t cursor() const noexcept { return cursor_; }
+  /// Before the first poll(): frames from `index` on were due, and those that come no more count as skipped.
+  void expect(std::uint64_t index) noexcept { next_index_ = std::min(next_index_, index); }
 
   void count_skipped(std::uint64_t frames) noexcept { count(page_->skipped, frames); }
   /// One more frame, number `index`; `publish_ns_untrusted` 0: it wasn't stamped.

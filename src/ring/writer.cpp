@@ -350,6 +350,13 @@ void Writer::post_marker(const QueueMessage& queue, MarkerKind kind) {
   write_entry(kTagMarker, {.info = &kNoInfo}, 0, true);
 }
 
+/// One that stands before a barrier may have no memory for the segment which that announced, and take up the lane from
+/// there in another way. Another barrier would keep it from the frames between.
+bool Writer::passed_barrier() noexcept {
+  refresh_cursors();
+  return gate_cursor_ >= barrier_;
+}
+
 [[gnu::noinline]] Result<void> Writer::announce_segments() {
   for (;;) {
     if (auto room = make_marker_room(); !room) return room;
@@ -361,7 +368,9 @@ void Writer::post_marker(const QueueMessage& queue, MarkerKind kind) {
           },
           MarkerKind::kBarrier);
       segment->announced = true;
-    } else if (const SlotPool::Segment* const old = pool_.drained()) {
+    } else if (const SlotPool::Segment* const old = pool_.drained(); old != nullptr && !passed_barrier()) {
+      return {};  // at a later publish
+    } else if (old != nullptr) {
       const std::uint32_t id = old->spec.id;
       post_marker([&](std::uint64_t number, std::uint64_t seq) { control_.retire_segment(number, seq, id); },
                   MarkerKind::kBarrier);

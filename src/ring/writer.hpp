@@ -70,6 +70,7 @@ struct JoinWish {
   bool gating = false;
   std::uint32_t max_held = 4;
   std::shared_ptr<StandIn> stand_in{};
+  std::uint64_t resume_untrusted = 0;  // entry that it wants to begin with, if that is still there; 0: none
 };
 
 /// Producer's side of the ring. The step names P1..P5 and R0..R4 are those of the ring's README.
@@ -166,6 +167,8 @@ class Writer {
   [[nodiscard]] Result<ConsumerId> add_consumer(const JoinWish& wish,
                                                 const std::function<void(const Joined&)>& welcome);
   void remove_consumer(ConsumerId id) noexcept;
+  /// Closes the pages of consumers that left during a publish. False: one is still in use; try again soon.
+  [[nodiscard]] bool free_pages() noexcept;
   /// The consumer takes no more, but may still hold frames.
   void stop_gating(ConsumerId id) noexcept;
 
@@ -223,6 +226,7 @@ class Writer {
   void write_entry(std::uint16_t flags, const Outgoing& frame, std::uint16_t slot, bool wake);
   void write_record(std::uint16_t slot, const Outgoing& frame) noexcept;
   [[nodiscard]] std::int64_t stamp() noexcept;
+  [[nodiscard]] bool passed_barrier() noexcept;
   [[nodiscard]] Result<void> announce_segments();
   void post_marker(const QueueMessage& queue, MarkerKind kind);
 

@@ -222,6 +222,7 @@ Result<ConsumerId> Writer::add_consumer(const JoinWish& wish, const std::functio
   const bool flushing = (stops_.load(std::memory_order_seq_cst) & kStopFlush) != 0;
   const std::uint64_t first = flushing ? head : std::max(oldest, barrier_);
   while (start > first && frames - frames_before(start - 1) <= settings_.sizes.history) --start;
+  if (wish.resume_untrusted != 0 && wish.resume_untrusted <= head) start = std::max(first, wish.resume_untrusted);
   // Many messages after the end may have overwritten its marker: then the joiner has to be told of it.
   const bool ended = end_ != kNobody && end_ < oldest;
   if (!ended) start = std::min(start, end_);
@@ -238,6 +239,11 @@ void Writer::remove_consumer(ConsumerId id) noexcept {
   const Lock lock(mutex_);
   table_.remove(id);
   update_gate();
+}
+
+bool Writer::free_pages() noexcept {
+  const Lock lock(mutex_);
+  return table_.purge();
 }
 
 void Writer::stop_gating(ConsumerId id) noexcept {

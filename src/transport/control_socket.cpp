@@ -54,7 +54,7 @@ tl::unexpected<Error> connect_error(const std::string& path) {
       return fail(Code::kTimeout, what + "its producer is too busy to answer; try again");
     case EACCES:
     case EPERM:
-      return fail(Code::kPermission, what + "this user may not; run as the producer's user, or let it name this one");
+      return fail(Code::kPermission, what + "this user may not; run as the producer's user");
     case EPROTOTYPE:
       return fail(Code::kInvalidArgument, what + "another program's socket lies there");
     default:

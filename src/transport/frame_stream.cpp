@@ -62,6 +62,15 @@ std::array<iovec, 3> StreamSender::buffers_of(wire::FrameMessage& frame, std::sp
 Result<StreamSender::Sent> StreamSender::send_frame_now(wire::FrameMessage frame, std::span<const std::byte> side_data,
                                                         std::span<const std::byte> payload) {
   auto buffers = buffers_of(frame, side_data, payload);
+  return send_once(buffers);
+}
+
+Result<StreamSender::Sent> StreamSender::send_now(std::span<const std::byte> message) {
+  std::array<iovec, 1> buffers{buffer_of(message)};
+  return send_once(buffers);
+}
+
+Result<StreamSender::Sent> StreamSender::send_once(std::span<iovec> buffers) {
   auto sent = stream_.send(buffers);
   if (!sent) return tl::unexpected(std::move(sent.error()));
   if (*sent == 0) return Sent::kNothing;
@@ -69,17 +78,23 @@ Result<StreamSender::Sent> StreamSender::send_frame_now(wire::FrameMessage frame
     const auto* const bytes = static_cast<const std::byte*>(left.iov_base);
     rest_.insert(rest_.end(), bytes, bytes + left.iov_len);
   }
-  between_ = rest_.empty();
-  return between_ ? Sent::kWhole : Sent::kPart;
+  return rest_.empty() ? Sent::kWhole : Sent::kPart;
 }
 
 Result<void> StreamSender::send_rest(std::int64_t deadline_ns) {
   if (rest_.empty()) return {};
   const std::vector<std::byte> rest = std::exchange(rest_, {});
   std::array<iovec, 1> buffers{buffer_of(rest)};
-  auto sent = send_all(buffers, deadline_ns);
-  if (!sent) between_ = false;  // the frame was begun, whatever of the rest went
-  return sent;
+  return send_all(buffers, deadline_ns);
+}
+
+Result<bool> StreamSender::send_rest_now() {
+  if (rest_.empty()) return true;
+  const std::array<iovec, 1> buffer{buffer_of(rest_)};
+  auto sent = stream_.send(buffer);
+  if (!sent) return tl::unexpected(std::move(sent.error()));
+  rest_.erase(rest_.begin(), rest_.begin() + static_cast<std::ptrdiff_t>(*sent));
+  return rest_.empty();
 }
 
 /// Returns at the latest after kLookNs: a socket says that it is writable only when a good part of its buffer is free,
@@ -92,7 +107,6 @@ Result<void> StreamSender::wait_for_room(std::int64_t deadline_ns) {
 }
 
 Result<void> StreamSender::send_all(std::span<iovec> buffers, std::int64_t deadline_ns) {
-  between_ = true;
   for (buffers = after(buffers, 0); !buffers.empty();) {
     auto sent = stream_.send(buffers);
     if (!sent) return tl::unexpected(std::move(sent.error()));
@@ -100,10 +114,8 @@ Result<void> StreamSender::send_all(std::span<iovec> buffers, std::int64_t deadl
       if (auto room = wait_for_room(deadline_ns); !room) return room;
       continue;
     }
-    between_ = false;
     buffers = after(buffers, *sent);
   }
-  between_ = true;
   return {};
 }
 

@@ -25,8 +25,8 @@ class StreamSender {
   /// Both must outlive the sender. `interrupt_fd`: waits end when it is readable; -1 for none.
   StreamSender(ByteStream& stream, int interrupt_fd) noexcept : stream_(stream), interrupt_fd_(interrupt_fd) {}
 
-  /// Errors: kPeerLost, kTimeout, kInterrupted, kSystem. After any of them the stream is cut in the middle of a message
-  /// and good for nothing but to be closed, unless nothing of the message was sent: see is_between().
+  /// Errors: kPeerLost, kTimeout, kInterrupted, kSystem. After any of them the stream may be cut in the middle of a
+  /// message, and is good for nothing but to be closed.
   [[nodiscard]] Result<void> send(const wire::Message& message, std::uint64_t number, std::int64_t deadline_ns);
   /// One system call where the socket has room: header, side data and payload go from where they lie. The sizes in
   /// `frame` are set here. Errors: as send().
@@ -37,23 +37,25 @@ class StreamSender {
   /// send_rest(). No rest may be there. Errors: kPeerLost, kSystem.
   [[nodiscard]] Result<Sent> send_frame_now(wire::FrameMessage frame, std::span<const std::byte> side_data,
                                             std::span<const std::byte> payload);
+  /// The same with an encoded message.
+  [[nodiscard]] Result<Sent> send_now(std::span<const std::byte> message);
   [[nodiscard]] bool has_rest() const noexcept { return !rest_.empty(); }
   /// Errors: as send().
   [[nodiscard]] Result<void> send_rest(std::int64_t deadline_ns);
-  /// Whether the last message went out as a whole, or not at all.
-  [[nodiscard]] bool is_between() const noexcept { return between_; }
+  /// The same without a wait. False: some of it is still there. Errors: kPeerLost, kSystem.
+  [[nodiscard]] Result<bool> send_rest_now();
 
  private:
   [[nodiscard]] std::array<iovec, 3> buffers_of(wire::FrameMessage& frame, std::span<const std::byte> side_data,
                                                 std::span<const std::byte> payload);
+  [[nodiscard]] Result<Sent> send_once(std::span<iovec> buffers);
   [[nodiscard]] Result<void> wait_for_room(std::int64_t deadline_ns);
   [[nodiscard]] Result<void> send_all(std::span<iovec> buffers, std::int64_t deadline_ns);
 
   ByteStream& stream_;
   int interrupt_fd_;
-  bool between_ = true;
   std::vector<std::byte> header_;
-  std::vector<std::byte> rest_;  // of a frame that send_frame_now() began
+  std::vector<std::byte> rest_;  // of what was begun without a wait
 };
 
 /// Where the bytes of a frame go.

@@ -291,20 +291,32 @@ Result<void> LaneFiles::replace_stale_socket() {
   return system_error("cannot remove the stale socket " + quoted(socket_path_));
 }
 
+SocketFile::SocketFile(int directory, std::string path) noexcept : path_(std::move(path)) {
+  struct stat there {};
+  if (fstatat(directory, path_.c_str(), &there, AT_SYMLINK_NOFOLLOW) != 0 || !S_ISSOCK(there.st_mode)) return;
+  pid_ = getpid();
+  device_ = there.st_dev;
+  inode_ = there.st_ino;
+}
+
+void SocketFile::remove(int directory) noexcept {
+  struct stat there {};
+  if (std::exchange(pid_, 0) != getpid()) return;
+  if (fstatat(directory, path_.c_str(), &there, AT_SYMLINK_NOFOLLOW) != 0) return;
+  if (there.st_dev == device_ && there.st_ino == inode_) unlinkat(directory, path_.c_str(), 0);
+}
+
 Result<void> LaneFiles::bind_and_listen() {
   auto listener = open_listener();
   if (!listener) return tl::unexpected(std::move(listener.error()));
   if (bind(listener->get(), reinterpret_cast<const sockaddr*>(&address_), sizeof address_) != 0) {
     return system_error("cannot create the socket " + quoted(socket_path_));
   }
-  struct stat there {};
-  if (fstatat(directory_.get(), name_.c_str(), &there, AT_SYMLINK_NOFOLLOW) != 0 || !S_ISSOCK(there.st_mode)) {
+  socket_ = SocketFile(directory_.get(), name_);
+  if (!socket_) {
     return fail(Code::kSystem,
                 "the lane directory was moved while the socket " + quoted(socket_path_) + " was created");
   }
-  socket_device_ = there.st_dev;
-  socket_inode_ = there.st_ino;
-  bound_ = true;
   if (listen(listener->get(), kBacklog) != 0) return system_error("cannot listen on " + quoted(socket_path_));
   listener_ = std::move(*listener);
   return {};
@@ -317,9 +329,7 @@ LaneFiles::LaneFiles(LaneFiles&& other) noexcept
       name_(std::move(other.name_)),
       socket_path_(std::move(other.socket_path_)),
       pid_(std::exchange(other.pid_, 0)),
-      socket_device_(other.socket_device_),
-      socket_inode_(other.socket_inode_),
-      bound_(std::exchange(other.bound_, false)) {}
+      socket_(std::move(other.socket_)) {}
 
 LaneFiles& LaneFiles::operator=(LaneFiles&& other) noexcept {
   if (this == &other) return *this;
@@ -330,22 +340,14 @@ LaneFiles& LaneFiles::operator=(LaneFiles&& other) noexcept {
   name_ = std::move(other.name_);
   socket_path_ = std::move(other.socket_path_);
   pid_ = std::exchange(other.pid_, 0);
-  socket_device_ = other.socket_device_;
-  socket_inode_ = other.socket_inode_;
-  bound_ = std::exchange(other.bound_, false);
+  socket_ = std::move(other.socket_);
   return *this;
 }
 
 void LaneFiles::release() noexcept {
   const bool ours = pid_ == getpid();
-  if (ours && bound_) {
-    struct stat there {};
-    // While we still have the lock: afterwards another process could bind between the look and the unlink.
-    if (fstatat(directory_.get(), name_.c_str(), &there, AT_SYMLINK_NOFOLLOW) == 0 && there.st_dev == socket_device_ &&
-        there.st_ino == socket_inode_) {
-      unlinkat(directory_.get(), name_.c_str(), 0);
-    }
-  }
+  // While we still have the lock: afterwards another process could bind between the look and the unlink.
+  if (ours) socket_.remove(directory_.get());
   listener_.reset();
   if (ours && lock_.valid()) [[maybe_unused]]
     const int rc = ftruncate(lock_.get(), 0);
@@ -357,7 +359,6 @@ void LaneFiles::release() noexcept {
   }
   directory_.reset();
   pid_ = 0;
-  bound_ = false;
 }
 
 }  // namespace framelane::transport

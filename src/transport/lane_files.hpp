@@ -27,6 +27,26 @@ inline constexpr std::size_t kMaxSocketPath = 107;
 /// Errors: those of check_directory(); kNotFound means that its parent isn't there.
 [[nodiscard]] Result<void> prepare_directory(const std::string& directory);
 
+/// A socket's file: removed only by the process that bound it, and only while it is still the one that was bound.
+///
+/// Threads: one at a time.
+class SocketFile {
+ public:
+  SocketFile() = default;
+  /// Just bound, at `path`, seen from `directory` (AT_FDCWD: a whole path, or from where the process stands).
+  SocketFile(int directory, std::string path) noexcept;
+  /// A socket was there.
+  [[nodiscard]] explicit operator bool() const noexcept { return pid_ != 0; }
+  /// `directory` as above.
+  void remove(int directory) noexcept;
+
+ private:
+  std::string path_;
+  pid_t pid_ = 0;  // of the process that bound it; 0 = nothing to remove
+  dev_t device_ = 0;
+  ino_t inode_ = 0;
+};
+
 /// A producer's claim to a lane: NAME.lock (which stays) and the listening socket NAME.
 ///
 /// The lock is a record lock, because a flock would live on in a forked child when its owner is killed. Record locks
@@ -70,9 +90,7 @@ class LaneFiles {
   std::string socket_path_;
   sockaddr_un address_{};  // of socket_path_
   pid_t pid_ = 0;          // of the process that claimed; 0 = nothing claimed
-  dev_t socket_device_ = 0;
-  ino_t socket_inode_ = 0;
-  bool bound_ = false;
+  SocketFile socket_;
   bool claimed_before_ = false;  // the lock file names an earlier producer
 };
 

@@ -32,6 +32,8 @@ void visit_fields(Archive& archive, T& hello) {
   archive.label("name", hello.name, kMaxNameBytes);
   archive.label("lane", hello.lane, kMaxNameBytes);
   archive.number("token", hello.token);
+  archive.bytes("resume.instance_id", hello.resume.instance_id);
+  archive.number("resume.entry", hello.resume.entry, kMaxSeq);
 }
 
 template <class Archive, Either<SegmentNotice> T>
@@ -83,6 +85,8 @@ void visit_fields(Archive& archive, T& welcome) {
   archive.flag("gating", welcome.gating);
   archive.flag("unsealed", welcome.unsealed);
   archive.bytes("boot_id", welcome.boot_id);
+  archive.number("time_namespace", welcome.time_namespace);
+  archive.number("clock_ns", welcome.clock_ns, kMaxClockNs);
   archive.text("served", welcome.served, kMaxServedBytes);
   archive.list("segments", welcome.segments, kMaxSegments);
   archive.list("sticky", welcome.sticky, kMaxStickyEvents);
@@ -230,6 +234,12 @@ void visit_fields(Archive& archive, T& frame) {
   archive.number("payload_size", frame.payload_size, kMaxFrameBytes);
 }
 
+template <class Archive, Either<Clock> T>
+void visit_fields(Archive& archive, T& clock) {
+  archive.number("asked_ns", clock.asked_ns, kMaxClockNs);
+  archive.number("answer_ns", clock.answer_ns, kMaxClockNs);
+}
+
 namespace {
 
 struct RawHeader {
@@ -312,9 +322,10 @@ Result<void> check_fields(const std::string& what, const T& thing) {
 }  // namespace
 
 std::string_view to_string(MessageType type) noexcept {
-  static constexpr std::string_view kNames[] = {
-      "unknown",    "HELLO",   "WELCOME", "REJECT",        "EVENT", "ADD_SEGMENT", "RETIRE_SEGMENT", "FLUSH_START",
-      "FLUSH_STOP", "DEMOTED", "unknown", "STATS_REQUEST", "STATS", "LEAVE",       "REQUEST",        "FRAME"};
+  static constexpr std::string_view kNames[] = {"unknown",     "HELLO",          "WELCOME",     "REJECT",     "EVENT",
+                                                "ADD_SEGMENT", "RETIRE_SEGMENT", "FLUSH_START", "FLUSH_STOP", "DEMOTED",
+                                                "unknown",     "STATS_REQUEST",  "STATS",       "LEAVE",      "REQUEST",
+                                                "FRAME",       "CLOCK"};
   const auto index = static_cast<std::size_t>(type);
   return index < std::size(kNames) ? kNames[index] : kNames[0];
 }

@@ -59,6 +59,8 @@ inline constexpr std::uint64_t kMaxFrameBytes = std::uint64_t{1} << 30;
 inline constexpr std::uint32_t kMaxSideBytes = std::uint32_t{64} << 10;
 /// Sequence numbers have 48 bits.
 inline constexpr std::uint64_t kMaxSeq = (std::uint64_t{1} << 48) - 1;
+/// A clock's readings, ns: what is more (146 years) is none.
+inline constexpr std::uint64_t kMaxClockNs = std::uint64_t{1} << 62;
 
 enum class MessageType : std::uint16_t {
   kHello = 1,
@@ -76,6 +78,7 @@ enum class MessageType : std::uint16_t {
   kLeave = 13,
   kRequest = 14,
   kFrame = 15,
+  kClock = 16,
 };
 
 /// "WELCOME" and so on; "unknown" for a number that names no message.
@@ -125,6 +128,14 @@ enum class RejectCode : std::uint32_t {
   return code == RejectCode::kTooMany || code == RejectCode::kClosing || code == RejectCode::kNoResources;
 }
 
+/// Where a consumer stopped that had to leave: it takes up the lane there, if that is possible.
+struct Resume {
+  std::array<std::uint8_t, 16> instance_id{};  ///< of the producer; nothing, if it is another one
+  std::uint64_t entry = 0;                     ///< sequence number of the entry that it hasn't taken; 0 = nothing
+
+  friend bool operator==(const Resume&, const Resume&) = default;
+};
+
 /// First message of a connection, from the consumer or observer.
 struct Hello {
   static constexpr MessageType kType = MessageType::kHello;
@@ -142,6 +153,7 @@ struct Hello {
   std::string name;  ///< the sender's process name; cut to kMaxNameBytes, and what isn't printable is read as '?'
   std::string lane;  ///< that it wants; cut to kMaxNameBytes
   std::uint64_t token = 0;  ///< on streams: random, the same for a consumer's signals and frames
+  Resume resume;
 
   friend bool operator==(const Hello&, const Hello&) = default;
 };
@@ -179,6 +191,8 @@ struct Welcome {
   bool gating = false;                     ///< granted
   bool unsealed = false;                   ///< the kernel can't seal, and the producer allows that
   std::array<std::uint8_t, 16> boot_id{};  ///< of the producer's host, 0 = unknown: hosts that differ share no clock
+  std::uint64_t time_namespace = 0;        ///< of the producer, 0 = unknown: those that differ share none, either
+  std::uint64_t clock_ns = 0;              ///< CLOCK_MONOTONIC of the producer as it wrote this, at most kMaxClockNs
   std::string served;                      ///< descriptor with all places where the lane is served
   std::vector<SegmentNotice> segments;     ///< live ones, at most kMaxSegments
   std::vector<format::Event> sticky;       ///< state of the stream at start, at most kMaxStickyEvents
@@ -353,8 +367,18 @@ struct FrameMessage {
   friend bool operator==(const FrameMessage&, const FrameMessage&) = default;
 };
 
+/// On a stream of signals. From a consumer: what does the producer's clock say? From the producer: the answer.
+struct Clock {
+  static constexpr MessageType kType = MessageType::kClock;
+
+  std::uint64_t asked_ns = 0;   ///< when the consumer asked, by its clock; the answer repeats it. At most kMaxClockNs
+  std::uint64_t answer_ns = 0;  ///< of an answer: CLOCK_MONOTONIC of the producer. At most kMaxClockNs
+
+  friend bool operator==(const Clock&, const Clock&) = default;
+};
+
 using Message = std::variant<Hello, Welcome, Reject, EventMessage, AddSegment, RetireSegment, FlushStart, FlushStop,
-                             Demoted, StatsRequest, Stats, Leave, RequestMessage, FrameMessage>;
+                             Demoted, StatsRequest, Stats, Leave, RequestMessage, FrameMessage, Clock>;
 
 [[nodiscard]] MessageType type_of(const Message& message) noexcept;
 

@@ -167,16 +167,23 @@ class Bench(CommandTest):
 
     @unittest.skipIf(usable_cpus() < 2, "needs two CPUs")
     def test_rpc_compares_requests_with_bare_sockets(self):
-        for size in "1", "512", "65536":
-            result = self.run_json("bench", "rpc", "--size", size, "--seconds", "0.4", "--rounds", "2", "--transport",
-                                   "shm", "--in-flight", "8")
-            for summary in result["lane"], result["floor"]["uds"], result["floor"]["tcp"]:
-                self.assertGreater(summary["count"], 0)
-                self.assert_summary(summary, summary["count"])
-            self.assertEqual(len(result["ratio_p50_to_uds"]["all"]), 2)
-            self.assertEqual(result["requests_per_second"]["median"], min(result["requests_per_second"]["all"]))
-            self.assertGreater(result["requests_per_second"]["min"], 0)
-            self.assertEqual((result["size"], result["in_flight"], result["transport"]), (int(size), 8, "shm"))
+        for size, transport, lanes in ("1", "shm", ["shm"]), ("512", "all", ["shm", "uds", "tcp"]), (
+                "65536", "uds", ["uds"]):
+            result = self.run_json("bench", "rpc", "--size", size, "--seconds", "0.8", "--rounds", "2", "--transport",
+                                   transport, "--in-flight", "8")
+            self.assertEqual((result["size"], result["in_flight"]), (int(size), 8))
+            self.assertEqual(list(result["lanes"]), lanes)
+            for way in *result["lanes"].values(), *result["floor"].values():
+                self.assertGreater(way["one_by_one"]["count"], 0)
+                self.assert_summary(way["one_by_one"], way["one_by_one"]["count"])
+                rates = way["requests_per_second"]
+                self.assertEqual(rates["median"], min(rates["all"]))
+                self.assertGreater(rates["min"], 0)
+            for lane in result["lanes"].values():
+                for name, way in result["floor"].items():
+                    self.assertEqual(len(lane["ratio_p50_to_" + name]["all"]), 2)
+                    self.assertAlmostEqual(lane["ratio_requests_to_" + name]["all"][0],
+                                           lane["requests_per_second"]["all"][0] / way["requests_per_second"]["all"][0])
 
     def use_cache(self):
         cache = tempfile.mkdtemp(prefix="fl-cache", dir="/tmp")

@@ -201,7 +201,18 @@ void Listener::stop() noexcept {
 // --- a producer that says anything
 
 FakeProducer::FakeProducer(Transport transport, const std::string& directory, Bytes says, Then then)
-    : listener_(transport, directory), says_(std::move(says)), then_(then), thread_([this] { run(); }) {}
+    : listener_(transport, directory),
+      signals_say_(wire::encode(good_welcome(), 0)),
+      says_(std::move(says)),
+      then_(then),
+      thread_([this] { run(); }) {}
+
+FakeProducer::FakeProducer(Transport transport, const std::string& directory, const wire::Welcome& welcome)
+    : listener_(transport, directory),
+      signals_say_(wire::encode(welcome, 0)),
+      says_(signals_say_),
+      then_(Then::kStays),
+      thread_([this] { run(); }) {}
 
 FakeProducer::~FakeProducer() {
   listener_.stop();
@@ -216,7 +227,7 @@ void FakeProducer::run() {
     if (hello == nullptr) continue;
     const bool signals = hello->role == wire::Role::kSignals;
     if (!signals) ++streams_;
-    static_cast<void>(signals ? send_raw(fd.get(), good_welcome()) : send_raw(fd.get(), says_));
+    static_cast<void>(send_raw(fd.get(), signals ? signals_say_ : says_));
     if (signals || then_ != Then::kCloses) kept.push_back(std::move(fd));
     fd.reset();  // not when the next one has come
     if (!signals && then_ == Then::kPours) pour(kept.back().get());

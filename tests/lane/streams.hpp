@@ -80,6 +80,9 @@ class Listener {
   std::atomic<bool> stopped_{false};
 };
 
+/// What a producer that keeps to the protocol would begin with.
+[[nodiscard]] wire::Welcome good_welcome();
+
 /// Speaks for a producer: answers every HELLO, on a thread of its own.
 class FakeProducer {
  public:
@@ -90,6 +93,8 @@ class FakeProducer {
   };
   /// `says`: on the stream of the frames, from the WELCOME on. The signals get a good WELCOME.
   FakeProducer(Transport transport, const std::string& directory, Bytes says, Then then = Then::kStays);
+  /// Both get this WELCOME, and nothing follows.
+  FakeProducer(Transport transport, const std::string& directory, const wire::Welcome& welcome);
   ~FakeProducer();
   FakeProducer(const FakeProducer&) = delete;
   FakeProducer& operator=(const FakeProducer&) = delete;
@@ -103,13 +108,12 @@ class FakeProducer {
   static void pour(int fd);
 
   Listener listener_;
+  Bytes signals_say_;
   Bytes says_;
   Then then_;
   std::atomic<std::size_t> streams_{0};
   std::thread thread_;
 };
-/// What a producer that keeps to the protocol would begin with.
-[[nodiscard]] wire::Welcome good_welcome();
 
 /// Between a consumer and a producer: carries the bytes in pieces of `piece()` bytes.
 class Proxy {

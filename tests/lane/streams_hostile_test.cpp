@@ -540,7 +540,7 @@ TEST_P(HostileStreamProducer, ThatSendsFasterThanAnybodyReadsKeepsNoFlushFromBei
 }
 
 TEST_P(HostileStreamProducer, ThatNeverAnswersIsReported) {
-  const FakeProducer producer(GetParam(), directory_.path(), {});
+  const FakeProducer producer(GetParam(), directory_.path(), Bytes{});
   ConsumerSettings settings = once();
   settings.connect_timeout = 100ms;
   Consumer consumer = open_consumer(producer.descriptor(), settings);

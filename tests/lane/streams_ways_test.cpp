@@ -8,6 +8,7 @@
 #include <map>
 
 #include <fcntl.h>
+#include <grp.h>
 #include <linux/filter.h>
 #include <linux/seccomp.h>
 #include <sched.h>
@@ -82,19 +83,25 @@ bool own_mounts(const std::string& directory) {
 /// Another network namespace: nothing is there, not even loopback.
 bool own_network() { return unshare(CLONE_NEWNET) == 0; }
 
+constexpr uid_t kAnotherUser = 12'345;
+
+/// Of no group that matters. Root's alone.
+bool another_user() { return setgroups(0, nullptr) == 0 && setgid(kAnotherUser) == 0 && setuid(kAnotherUser) == 0; }
+
 bool trouble(const std::string& name) {
   if (name == "few-descriptors") return few_descriptors();
   if (name == "little-address-space") return little_address_space();
   if (name == "no-shared-mappings") return no_shared_mappings();
   if (name == "own-mounts") return own_mounts(std::getenv("FRAMELANE_DIR"));
   if (name == "own-network") return own_network();
+  if (name == "another-user") return another_user();
   return name == "none";
 }
 
 std::string how(const Consumer& consumer) { return consumer.transport() + " | " + consumer.transport_reason(); }
 
 /// Arguments: descriptor, trouble, and "soon" if it shall give up soon. Says how it is connected, and then, whenever it
-/// is told a number, takes up to that frame and says it again.
+/// is told a number, takes up to that frame, says it again, and how many it skipped.
 const RoleOf kWayRole("way", [](Channel& parent, const Arguments& arguments) {
   ConsumerSettings settings;
   settings.lane = arguments.at(0);
@@ -118,14 +125,12 @@ const RoleOf kWayRole("way", [](Channel& parent, const Arguments& arguments) {
   };
   tell(consumer->connect(kPatience));
   std::uint64_t next = 0;
-  bool begun = false;  // on this connection
-  std::uint64_t connections = 1;
+  bool begun = false;
   while (const auto told = parent.receive()) {
     const std::uint64_t last = std::stoull(*told);
     Result<void> done;
     while (done && next <= last) {
       const auto frame = consumer->take(kPatience);
-      if (std::exchange(connections, consumer->stats().connections) != consumer->stats().connections) begun = false;
       if (!frame) {
         done = tl::unexpected(frame.error());
       } else if (frame->seq() != (begun ? next : frame->seq()) + frame->skipped() ||
@@ -137,6 +142,7 @@ const RoleOf kWayRole("way", [](Channel& parent, const Arguments& arguments) {
       }
     }
     tell(done);
+    parent.send("skipped " + std::to_string(consumer->stats().skipped));
   }
   return 0;
 });
@@ -219,24 +225,48 @@ TEST_F(Ways, WithoutAddressSpaceItIsTheSocket) {
   EXPECT_WAY(child.receive(), "uds | shm: ", "RLIMIT_AS");
 }
 
-TEST_F(Ways, WhoLosesSharedMemoryForWantOfMemoryGoesOnOverTheSocket) {
+TEST_F(Ways, WhoLosesSharedMemoryForWantOfMemoryGoesOnOverTheSocketAndLosesNothing) {
   if (kSanitized) GTEST_SKIP() << "sanitizers need address space of their own";
-  Producer producer = open_at("lane");
+  ProducerSettings settings;
+  settings.full_timeout = kPatience;
+  settings.stall_timeout = kForever;
+  Producer producer = open_at("lane", settings);
   publish_frames(producer, 0, 1);
   Child child("way", {"lane", "little-address-space"});
   EXPECT_WAY(child.receive(), "shm | ", "same host");
   publish_frames(producer, 1, 3);
   child.channel().send("3");
   EXPECT_WAY(child.receive(), "shm | ", "same host");
-  publish_frames(producer, 4, 1, 8u << 20);
-  // The frame that it had no memory for is lost to it; those after it are not.
-  child.channel().send("5");
-  ASSERT_TRUE(eventually([&] {
-    const ProducerStats stats = producer.stats();
-    return stats.consumers.size() == 1 && stats.consumers[0].transport == Transport::kUds;
-  }));
-  publish_frames(producer, 5, 1, 100);
+  EXPECT_EQ(child.receive(), "skipped 0");
+  child.channel().send("40");
+  publish_frames(producer, 4, 1, 8u << 20);  // it has no memory for slots of that size
+  publish_frames(producer, 5, 36);           // more than the lane absorbs: the producer waits for it while it moves
   EXPECT_WAY(child.receive(), "uds | shm: ", "RLIMIT_AS");
+  EXPECT_EQ(child.receive(), "skipped 0");
+  EXPECT_EQ(producer.stats().dropped_full, 0u);
+  EXPECT_TRUE(eventually([&] { return producer.num_consumers() == 1; })) << "the one in shared memory has gone";
+}
+
+TEST_F(Ways, WhatIsLostBetweenTwoConnectionsToOneInstanceIsCounted) {
+  if (kSanitized) GTEST_SKIP() << "sanitizers need address space of their own";
+  ProducerSettings settings;
+  settings.leaky = Leaky::kDownstream;
+  settings.burst = 4;
+  Producer producer = open_at("lane", settings);
+  publish_frames(producer, 0, 1);
+  Child child("way", {"lane", "little-address-space"});
+  EXPECT_WAY(child.receive(), "shm | ", "same host");
+  publish_frames(producer, 1, 1);
+  child.channel().send("1");
+  EXPECT_WAY(child.receive(), "shm | ", "same host");
+  EXPECT_EQ(child.receive(), "skipped 0");
+  // It isn't waited for: what is still there when it comes again begins at 26.
+  publish_frames(producer, 2, 28, 8u << 20);
+  child.channel().send("29");
+  EXPECT_WAY(child.receive(), "uds | shm: ", "RLIMIT_AS");
+  const std::string skipped = child.receive();
+  EXPECT_EQ(skipped.rfind("skipped ", 0), 0u);
+  EXPECT_NE(skipped, "skipped 0");
 }
 
 TEST_F(Ways, AProducerOfSocketsAloneIsFoundByItsBareName) {
@@ -265,10 +295,28 @@ TEST_F(Ways, AStreamFromThisHostMovesToSharedMemory) {
   take_frames(consumer, 0, 3);
 }
 
+TEST_F(Ways, AStreamThatMovesToSharedMemoryLosesNothing) {
+  ProducerSettings settings;
+  settings.full_timeout = kPatience;
+  Producer producer = open_at(kBoth, settings);
+  std::atomic<int> came{0};
+  producer.on_consumer([&](const ConsumerInfo&, bool connected, std::string_view) { came += connected ? 1 : 0; });
+  std::thread publishing([&] {
+    ASSERT_TRUE(ok(producer.wait_for_consumers(1, kPatience)));
+    publish_frames(producer, 0, 100);  // from the first moment on at which somebody is there
+  });
+  Consumer consumer = join_at(address_in(producer, "lane.tcp://"));
+  EXPECT_EQ(consumer.transport(), "shm");
+  take_frames(consumer, 0, 100);
+  publishing.join();
+  EXPECT_EQ(consumer.stats().skipped, 0u);
+  EXPECT_EQ(came, 1) << "one consumer, not two";
+}
+
 TEST_F(Ways, AStreamFromThisHostStaysOneWhereThatIsAskedFor) {
   Producer producer = open_at(kBoth);
   Consumer consumer = join_at(address_in(producer, "lane.tcp://"), Transport::kTcp);
-  EXPECT_EQ(how(consumer), "tcp | the descriptor names a TCP address");
+  EXPECT_EQ(how(consumer), "tcp | asked for: transport=tcp");
   publish_frames(producer, 0, 3);
   take_frames(consumer, 0, 3);
 }
@@ -287,7 +335,7 @@ TEST_F(Ways, AnotherHostWithTheSameBootIdStaysOnItsStream) {
   Producer here = open_at("lane");
   wire::Welcome welcome = good_welcome();
   welcome.served = here.descriptor() + ",lane.tcp://192.0.2.7:7411/lane";
-  const FakeProducer there(Transport::kTcp, directory_.path(), wire::encode(welcome, 0));
+  const FakeProducer there(Transport::kTcp, directory_.path(), welcome);
   const Consumer consumer = join_at(there.descriptor());
   EXPECT_EQ(how(consumer), "tcp | the descriptor names a TCP address");
   EXPECT_EQ(consumer.producer_id(), welcome.instance_id);
@@ -297,7 +345,7 @@ TEST_F(Ways, AnotherHostWithTheSameBootIdStaysOnItsStream) {
 TEST_F(Ways, AnotherHostThatServesAPathThatIsNotHereStaysOnItsStream) {
   wire::Welcome welcome = good_welcome();
   welcome.served = "lane.shm:///nowhere/at-all/lane";
-  const FakeProducer there(Transport::kTcp, directory_.path(), wire::encode(welcome, 0));
+  const FakeProducer there(Transport::kTcp, directory_.path(), welcome);
   const Consumer consumer = join_at(there.descriptor());
   EXPECT_EQ(consumer.transport(), "tcp");
   EXPECT_TRUE(has(consumer.transport_reason(), "shm: ")) << consumer.transport_reason();
@@ -335,6 +383,95 @@ TEST_F(Ways, WhereTheStreamsSocketIsGoneItIsTcp) {
   EXPECT_WAY(told, "tcp | shm: ", "; uds: cannot connect to");
   EXPECT_TRUE(has(told, "lane.stream': ")) << told;
 }
+
+// --- another user
+
+class AnotherUser : public Ways, public ::testing::WithParamInterface<Transport> {
+ protected:
+  [[nodiscard]] std::string address() const {
+    return "lane." + std::string(to_string(GetParam())) + "://" + directory_.path() + "/lane";
+  }
+  /// As an administrator might, so that the producer has to decide.
+  void open_the_files() const {
+    using std::filesystem::perms;
+    std::filesystem::permissions(directory_.path(), perms::owner_all | perms::group_exec | perms::others_exec);
+    for (const char* const file : {"/lane", "/lane.stream"}) {
+      if (std::filesystem::exists(directory_.path() + file))
+        std::filesystem::permissions(directory_.path() + file, perms::all & ~perms::owner_exec);
+    }
+  }
+};
+
+TEST_P(AnotherUser, IsKeptOutByTheLanesDirectory) {
+  const Producer producer = open_at(address());
+  Child child("way", {address(), "another-user", "soon"});
+  EXPECT_WAY(child.receive(), "permission | ",
+             GetParam() == Transport::kShm ? "this user may not" : "Permission denied");
+}
+
+TEST_P(AnotherUser, IsRefusedByTheProducerWhereTheFilesAreOpen) {
+  const Producer producer = open_at(address());
+  open_the_files();
+  Child child("way", {address(), "another-user", "soon"});
+  EXPECT_WAY(child.receive(), "permission | ",
+             GetParam() == Transport::kShm ? "this lane is for its owner and root only"
+                                           : "the producer doesn't let you read this lane");
+  EXPECT_EQ(producer.num_consumers(), 0u);
+}
+
+TEST_P(AnotherUser, JoinsWithoutGatingWhereItIsLetIn) {
+  ProducerSettings settings;
+  std::atomic<uid_t> asked{0};
+  settings.authorize = [&](const PeerInfo& peer) {
+    asked = peer.uid;
+    return peer.uid == kAnotherUser ? Admission::kNoGating : Admission::kRefused;
+  };
+  Producer producer = open_at(address(), settings);
+  open_the_files();
+  Child child("way", {address(), "another-user"});
+  EXPECT_WAY(child.receive(), to_string(GetParam()), "");
+  EXPECT_EQ(asked, kAnotherUser);
+  const ProducerStats stats = producer.stats();
+  ASSERT_EQ(stats.consumers.size(), 1u);
+  EXPECT_FALSE(stats.consumers[0].gating);
+  EXPECT_EQ(stats.consumers[0].uid, kAnotherUser);
+  publish_frames(producer, 0, 3);
+  child.channel().send("2");
+  EXPECT_WAY(child.receive(), to_string(GetParam()), "");
+  EXPECT_EQ(child.receive(), "skipped 0");
+}
+
+/// Arguments: the lane. Says its descriptor, and waits.
+const RoleOf kProducerOfAnotherUser("producer-of-another-user", [](Channel& parent, const Arguments& arguments) {
+  if (!another_user()) {
+    parent.send(std::string("skip: another user can't be had: ") + std::strerror(errno));
+    return 0;
+  }
+  ProducerSettings settings;
+  settings.lane = arguments.at(0);
+  const auto producer = Producer::open(settings);
+  parent.send(producer ? producer->descriptor() : "error: " + producer.error().text);
+  static_cast<void>(parent.receive());
+  return 0;
+});
+
+TEST_P(AnotherUser, SFramesAreNotTaken) {
+  if (geteuid() == 0) {
+    ASSERT_EQ(chown(directory_.path().c_str(), kAnotherUser, kAnotherUser), 0);
+  }
+  Child child("producer-of-another-user", {address()});
+  EXPECT_WAY(child.receive(), "lane.", "lane");
+  ConsumerSettings settings;
+  settings.lane = address();
+  auto consumer = Consumer::open(settings);
+  ASSERT_TRUE(ok(consumer));
+  EXPECT_TRUE(fails_with(consumer->connect(kPatience), Code::kPermission,
+                         "runs as another user (uid 12345); frames are only taken from the same user or root"));
+}
+
+INSTANTIATE_TEST_SUITE_P(Transports, AnotherUser, ::testing::Values(Transport::kShm, Transport::kUds), transport_name);
+
+// --- nothing works
 
 TEST_F(Ways, WhenAllAreRefusedTheErrorListsThemAll) {
   Producer producer = open_at("lane");

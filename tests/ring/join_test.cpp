@@ -1,6 +1,10 @@
 // SPDX-License-Identifier: MIT
 // Consumers that join and leave: where they start, how many there may be, what they leave behind.
+#include <functional>
+#include <memory>
 #include <numeric>
+#include <thread>
+#include <utility>
 
 #include <gtest/gtest.h>
 
@@ -39,6 +43,64 @@ TEST(Join, AnEndWhoseMarkerIsGoneIsStillTold) {
   EXPECT_GT(late.start, at_the_end.start);
   lane.send_event(3, Writer::MarkerKind::kBarrier);
   EXPECT_FALSE(join().ended) << "another stream";
+}
+
+TEST(Join, WhoResumesBeginsWhereItStopped) {
+  Lane lane({.sizes = {.burst = 8}});
+  const auto join = [&](std::uint64_t resume) {
+    Writer::Joined seen;
+    EXPECT_TRUE(
+        lane.writer->add_consumer({.resume_untrusted = resume}, [&](const Writer::Joined& told) { seen = told; }));
+    lane.writer->remove_consumer(seen.id);
+    return seen.start;
+  };
+  TestConsumer slow(lane);
+  ASSERT_TRUE(lane.send(3));
+  ASSERT_TRUE(slow.take() && slow.take());
+  const std::uint64_t cursor = slow.reader().cursor();
+  ASSERT_TRUE(lane.send(4));
+  const std::uint64_t head = join(0);
+  EXPECT_EQ(head, cursor + 5) << "others begin with the newest";
+  EXPECT_EQ(join(cursor), cursor) << "it gates, so all of it is there";
+  EXPECT_EQ(join(head), head);
+  for (const std::uint64_t never : {head + 1, ~std::uint64_t{0}}) EXPECT_EQ(join(never), head);
+  EXPECT_LE(join(1), cursor) << "as far back as there is something";
+  lane.send_event(1, Writer::MarkerKind::kBarrier);
+  EXPECT_EQ(join(cursor), head + 1) << "the stream's state is that of the barrier";
+}
+
+/// Lets somebody else do something in the middle of a publish.
+class Amid final : public StandIn {
+ public:
+  explicit Amid(std::function<void()> then) : then_(std::move(then)) {}
+  bool serve() noexcept override {
+    if (then_) std::thread(std::exchange(then_, nullptr)).join();
+    return true;
+  }
+
+ private:
+  std::function<void()> then_;
+};
+
+TEST(Leave, APageOfOneWhoLeftDuringAPublishGoesSoon) {
+  Lane lane({.sizes = {.burst = 4}});
+  std::weak_ptr<ConsumerLink> gone;
+  ConsumerId leaver = 0;
+  ConsumerId sleeper = 0;
+  const auto amid = std::make_shared<Amid>([&] {
+    lane.writer->remove_consumer(leaver);
+    EXPECT_FALSE(lane.writer->free_pages()) << "the publish may be looking at it";
+  });
+  ASSERT_TRUE(lane.writer->add_consumer({}, [&](const Writer::Joined& joined) { leaver = joined.id; }));
+  ASSERT_TRUE(
+      lane.writer->add_consumer({.stand_in = amid}, [&](const Writer::Joined& joined) { sleeper = joined.id; }));
+  gone = lane.link(leaver);
+  ASSERT_TRUE(lane.send(1));              // the slots are announced, under the mutex
+  lane.link(sleeper)->ticket().store(1);  // it sleeps, so the publish wakes it
+  ASSERT_TRUE(lane.send(1));
+  EXPECT_FALSE(gone.expired());
+  EXPECT_TRUE(lane.writer->free_pages());
+  EXPECT_TRUE(gone.expired());
 }
 
 class History : public ::testing::TestWithParam<std::uint32_t> {};

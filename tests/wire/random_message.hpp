@@ -98,6 +98,8 @@ class RandomMessages {
     made.name = printable(kMaxNameBytes);
     made.lane = printable(kMaxNameBytes);
     made.token = number();
+    for (auto& byte : made.resume.instance_id) byte = static_cast<std::uint8_t>(random_());
+    made.resume.entry = edge(kMaxSeq);
     return made;
   }
   Welcome fill(Welcome made) {
@@ -114,6 +116,8 @@ class RandomMessages {
     made.gating = coin();
     made.unsealed = coin();
     for (auto& byte : made.boot_id) byte = static_cast<std::uint8_t>(random_());
+    made.time_namespace = number();
+    made.clock_ns = edge(kMaxClockNs);
     made.served = any_text();
     for (std::size_t i = below(kMaxSegments + 1); i > 0; --i) made.segments.push_back(segment());
     for (std::size_t i = below(kMaxStickyEvents + 1); i > 0; --i) made.sticky.push_back(event());
@@ -201,6 +205,8 @@ class RandomMessages {
     made.payload_size = edge(kMaxFrameBytes);
     return made;
   }
+
+  Clock fill(Clock) { return {edge(kMaxClockNs), edge(kMaxClockNs)}; }
 
   std::mt19937_64 random_;
 };

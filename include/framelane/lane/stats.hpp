@@ -65,6 +65,9 @@ struct ConsumerStats {
   std::string transport;            ///< "shm", "uds" or "tcp"; empty before the first connection
   std::string transport_reason;     ///< why that one
   measure::LatencySummary latency;  ///< publish to take, ns, of the frames that were stamped
+  /// A producer on another host, or in another time namespace, has another clock: its frames' times (and the latency)
+  /// are translated to ours, and may be wrong by so many ns. 0: it has the same clock.
+  std::int64_t clock_offset_error_ns = 0;
 };
 
 }  // namespace framelane
