@@ -499,7 +499,7 @@ TEST_P(HostileStreamProducer, WithMessagesThatAProducerDoesNotSendIsNamed) {
   wire::AddSegment segment;
   for (const Bytes& bytes :
        {said(stream_hello()), said(good_welcome()), said(wire::Reject{}), said(segment), said(wire::RetireSegment{1}),
-        said(wire::StatsRequest{}), said(wire::Stats{"x"}), said(wire::RequestMessage{})})
+        said(wire::StatsRequest{}), said(wire::Stats{}), said(wire::RequestMessage{})})
     expect_error_after_welcome(bytes, Code::kProtocol, "type of a message on the stream");
   expect_error_after_welcome(payload(100, 1), Code::kProtocol, "magic");
   Bytes unknown = said(wire::Leave{});
