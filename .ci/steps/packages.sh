@@ -6,10 +6,10 @@ declare -A packages=(
   [build]="g++ meson ninja-build pkg-config libexpected-dev libcli11-dev libfmt-dev nlohmann-json3-dev
            libgstreamer1.0-dev libgstreamer-plugins-base1.0-dev libssl-dev libncurses-dev python3-dev"
   [demo]="gstreamer1.0-tools gstreamer1.0-plugins-base gstreamer1.0-plugins-good gnome-user-docs"
-  [test]="python3-numpy libgtest-dev libgmock-dev python3-gi gir1.2-gstreamer-1.0 gir1.2-gst-plugins-base-1.0 pocketsphinx-testdata strace
-          gstreamer1.0-plugins-bad gstreamer1.0-plugins-ugly gstreamer1.0-libav"
-  [all]="ccache clang-14 libclang-rt-14-dev clang-19 clang-format-14 clang-tidy-14 shellcheck spin g++-12-multilib
-         libbenchmark-dev valgrind iproute2 cmake python3-mesonpy python3-pip python3-venv patchelf"
+  [test]="libgtest-dev libgmock-dev python3-gi gir1.2-gstreamer-1.0 gir1.2-gst-plugins-base-1.0 pocketsphinx-testdata
+          strace gstreamer1.0-plugins-bad gstreamer1.0-plugins-ugly gstreamer1.0-libav python3-numpy"
+  [all]="ccache clang-14 libclang-rt-14-dev clang-19 libclang-rt-19-dev clang-format-14 clang-tidy-14 shellcheck spin
+         g++-12-multilib libbenchmark-dev valgrind iproute2 cmake python3-mesonpy python3-pip python3-venv patchelf"
 )
 
 # missing_packages NAME...: those that are not installed.
