@@ -66,7 +66,7 @@ class ShmApproach final : public Approach {
     if (!*received) return nullptr;
     auto welcome = welcome_in(wire::decode((*received)->bytes));
     if (!welcome) return tl::unexpected(std::move(welcome.error()));
-    if (!shares_clock(*welcome)) {
+    if (!shares_time_namespace(*welcome)) {  // descriptors were passed, so it is one kernel
       return setback({Code::kUnsupported,
                       "the producer lives in another time namespace, whose times can't be "
                       "translated in shared memory; use transport uds or tcp"});

@@ -26,11 +26,14 @@ void set_clock(wire::Welcome& welcome) noexcept {
   welcome.clock_ns = static_cast<std::uint64_t>(base::monotonic_ns());
 }
 
-bool shares_clock(const wire::Welcome& welcome) noexcept {
-  const std::array<std::uint8_t, 16> unknown{};
-  if (welcome.boot_id != base::boot_id() || welcome.boot_id == unknown) return false;
+bool shares_time_namespace(const wire::Welcome& welcome) noexcept {
   const std::uint64_t ours = base::time_namespace();
   return ours == welcome.time_namespace || ours == 0 || welcome.time_namespace == 0;
+}
+
+bool shares_clock(const wire::Welcome& welcome) noexcept {
+  const std::array<std::uint8_t, 16> unknown{};
+  return welcome.boot_id == base::boot_id() && welcome.boot_id != unknown && shares_time_namespace(welcome);
 }
 
 Connection::Connection(wire::Welcome welcome, const ConnectionSettings& settings)

@@ -191,7 +191,9 @@ void let_go(Connection* connection) noexcept;
 
 /// Says in a WELCOME by which clock the producer, this process, goes.
 void set_clock(wire::Welcome& welcome) noexcept;
-/// Whether the producer's CLOCK_MONOTONIC is ours. Hosts that aren't known are different, time namespaces are the same.
+/// Whether the producer's CLOCK_MONOTONIC is ours, given that its kernel is. One that isn't known is.
+[[nodiscard]] bool shares_time_namespace(const wire::Welcome& welcome) noexcept;
+/// Whether the producer's CLOCK_MONOTONIC is ours. Hosts that aren't known are different.
 [[nodiscard]] bool shares_clock(const wire::Welcome& welcome) noexcept;
 
 }  // namespace framelane::lane

@@ -466,7 +466,7 @@ TEST_P(AnotherUser, SFramesAreNotTaken) {
   auto consumer = Consumer::open(settings);
   ASSERT_TRUE(ok(consumer));
   EXPECT_TRUE(fails_with(consumer->connect(kPatience), Code::kPermission,
-                         "runs as another user (uid 12345); frames are only taken from the same user or root"));
+                         "runs as another user (uid 12345); lanes are only taken from the same user or root"));
 }
 
 INSTANTIATE_TEST_SUITE_P(Transports, AnotherUser, ::testing::Values(Transport::kShm, Transport::kUds), transport_name);

@@ -98,9 +98,11 @@ TEST(ControlMessage, TheBytesAreTheSameOnEveryMachine) {
 
   const Bytes hello = encode(small_hello(), 0);
   const Bytes payload(hello.begin() + kHeaderBytes, hello.end());
-  EXPECT_EQ(payload, bytes_of({1,   0, 0, 0, 1, 0,    0,    0,    1,    1,    1,    1,    4,    0, 0, 0, 1, 0,   0,
-                               0,   1, 0, 0, 0, 0x88, 0x77, 0x66, 0x55, 0x44, 0x33, 0x22, 0x11, 3, 0, 0, 0, 'c', 'a',
-                               'm', 4, 0, 0, 0, 'c',  'a',  'm',  '0',  9,    0,    0,    0,    0, 0, 0, 0}));
+  EXPECT_EQ(payload, bytes_of({1, 0, 0, 0, 1, 0, 0, 0, 1, 1, 1, 1, 4, 0, 0, 0, 1, 0, 0, 0, 1, 0, 0, 0, 0x88, 0x77, 0x66,
+                               0x55, 0x44, 0x33, 0x22, 0x11, 3, 0, 0, 0, 'c', 'a', 'm', 4, 0, 0, 0, 'c', 'a', 'm', '0',
+                               9, 0, 0, 0, 0, 0, 0, 0,
+                               // resume: no instance, no entry
+                               0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0}));
 }
 
 TEST(ControlMessage, ACutMessageIsNeverTaken) {
