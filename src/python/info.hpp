@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// framelane_frame_info as attributes and keyword arguments: pts, dts, duration, offset, offset_end, due, capture, flags,
-// type_id; times are ns, None is "none".
+// framelane_frame_info as attributes and keyword arguments: pts, dts, duration, offset, offset_end, due, capture,
+// flags, type_id; times are ns, None is "none".
 #pragma once
 
 #include "object.hpp"

@@ -175,7 +175,8 @@ class Writer {
   // --- what it is
   [[nodiscard]] int ring_fd() const noexcept { return memory_.fd.get(); }
   [[nodiscard]] std::uint32_t entry_count() const noexcept { return mask_ + 1; }
-  // What observers ask for is read without the mutex, so that nobody who watches can keep a publish waiting. Any thread.
+  // What observers ask for is read without the mutex, so that nobody who watches can keep a publish waiting. Any
+  // thread.
   [[nodiscard]] WriterCounters counters() const noexcept;
   /// Frames published that the consumer hasn't taken and still can. 0 for one whose cursor can't be.
   [[nodiscard]] std::uint64_t lag(const ConsumerLink& link) const noexcept;

@@ -109,7 +109,8 @@ class Ls(LanesTest):
         self.peer("consume", "cam0")
         done = self.run_command("ls", "cam0")
         self.assertEqual((done.returncode, done.stderr), (0, ""))
-        for words in ("cam0", "RGB 640x480", "lane.shm://" + self.directory, "burst 8", "CONSUMER", "lane_peer", "every"):
+        for words in ("cam0", "RGB 640x480", "lane.shm://" + self.directory, "burst 8", "CONSUMER", "lane_peer",
+                      "every"):
             self.assertIn(words, done.stdout)
 
     def test_a_lane_that_is_not_there_fails(self):

@@ -49,7 +49,8 @@ class Versioned(ctypes.Structure):
 
 
 class Legacy(ctypes.Structure):
-    _fields_ = [("tensor", Tensor), ("context", ctypes.c_void_p), ("deleter", ctypes.c_void_p)]
+    _fields_ = [("tensor", Tensor), ("context", ctypes.c_void_p),
+                ("deleter", ctypes.c_void_p)]
 
 
 def open_capsule(capsule, name, kind):
@@ -332,7 +333,8 @@ api.PyCapsule_SetName.argtypes = [ctypes.py_object, ctypes.c_char_p]
 managed = api.PyCapsule_GetPointer(capsule, b"dltensor")
 api.PyCapsule_SetName(capsule, b"used_dltensor")
 class Managed(ctypes.Structure):
-    _fields_ = [("tensor", ctypes.c_char * int(sys.argv[1])), ("context", ctypes.c_void_p), ("deleter", ctypes.c_void_p)]
+    _fields_ = [("tensor", ctypes.c_char * int(sys.argv[1])), ("context", ctypes.c_void_p),
+                ("deleter", ctypes.c_void_p)]
 libc = ctypes.CDLL(None)
 libc.__cxa_atexit.argtypes = [ctypes.c_void_p] * 3
 # libc calls it when the interpreter is gone.

@@ -197,7 +197,8 @@ class Publishing(LaneTest):
     @needs_numpy
     def test_refuses_another_shape_or_type(self):
         producer, consumer = pair(framelane, tensors=MEL)
-        for wrong, words in ((numpy.zeros((100, 80), "f4"), r'"mel" takes float32 \(80, 100\), not float32 \(100, 80\)'),
+        for wrong, words in ((numpy.zeros((100, 80), "f4"), r'"mel" takes float32 \(80, 100\), not float32 '
+                                                           r"\(100, 80\)"),
                              (numpy.zeros((80, 100), "f8"), r"not float64 \(80, 100\)"),
                              (numpy.zeros((80, 100), ">f4"), r"not >f4"),
                              (numpy.zeros((80, 100), "c8"), 'not elements of format "Zf"'),

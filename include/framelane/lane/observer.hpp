@@ -32,8 +32,8 @@ struct FoundLane {
 };
 
 /// The lanes in a directory, by name. Empty: the runtime directory, where lanes with bare names are. Tries each socket,
-/// and never waits. A lane that is only served over TCP has no file, so it can't be found; nor can a lane in a directory
-/// that isn't ours. A directory that isn't there has no lanes.
+/// and never waits. A lane that is only served over TCP has no file, so it can't be found; nor can a lane in a
+/// directory that isn't ours. A directory that isn't there has no lanes.
 /// Errors: kPermission (the directory isn't safe; says why), kInvalidArgument ($FRAMELANE_DIR isn't absolute), kSystem.
 [[nodiscard]] Result<std::vector<FoundLane>> find_lanes(const std::string& directory = {});
 
@@ -80,19 +80,20 @@ struct LaneStats {
 class Observer {
  public:
   /// Connects to the lane of a name or descriptor, on this host: its first address that is a path. Doesn't wait.
-  /// Errors: kInvalidArgument (descriptor), kNotFound (no producer there), kPermission (its producer is another user's),
-  /// kTimeout (a producer is there that takes in nobody: stopped, or overloaded), kUnsupported (only TCP addresses:
-  /// those have no control socket), kTooLarge (path), kSystem.
+  /// Errors: kInvalidArgument (descriptor), kNotFound (no producer there), kPermission (its producer is another
+  /// user's), kTimeout (a producer is there that takes in nobody: stopped, or overloaded), kUnsupported (only TCP
+  /// addresses: those have no control socket), kTooLarge (path), kSystem.
   [[nodiscard]] static Result<Observer> connect(const std::string& lane);
 
   Observer(Observer&&) noexcept;
   Observer& operator=(Observer&&) noexcept;
   ~Observer();
 
-  /// Asks without waiting for the answer, which the next stats() takes: so one thread can ask many lanes at once. Has no
-  /// effect when an answer is still to come, or the last question was asked a moment ago. Errors: as stats().
+  /// Asks without waiting for the answer, which the next stats() takes: so one thread can ask many lanes at once. Has
+  /// no effect when an answer is still to come, or the last question was asked a moment ago. Errors: as stats().
   [[nodiscard]] Result<void> ask();
-  /// Asks, unless ask() did, and waits for the answer. A producer answers at most 100 times a second: calls that come faster wait.
+  /// Asks, unless ask() did, and waits for the answer. A producer answers at most 100 times a second: calls that come
+  /// faster wait.
   /// Errors: kTimeout (no answer: stopped, or overloaded; ask again later), kRefused (too many observers), kPermission
   /// (the producer's `authorize` says no), kUnsupported (a release that can't be observed), kPeerLost (it is gone),
   /// kProtocol (the answer is broken; names the field), kSystem. After any but kTimeout connect anew.
