@@ -62,6 +62,16 @@ other_compilers() {
   fi
 }
 
+# The core for Arm, 64 and 32 bit: its warnings are those of another size_t and of stricter alignment.
+arm_compilers() {
+  local arm
+  for arm in aarch64 armhf; do
+    build_tree "build-$arm" "Building the core for $arm, -Werror" --cross-file ".ci/cross/$arm.ini" \
+      -Dtests=disabled -Dplugins=disabled -Dcli=disabled -Dbench=disabled -Dtls=disabled -Dpython=disabled \
+      -Dwerror=true -Doptimization=1 -Ddebug=false && record 1 0 0 "$arm build"
+  done
+}
+
 # Inputs that nobody thought of, for some seconds each.
 fuzzers() {
   if CXX=$(compiler clang++-19) build_tree build-fuzz "Building the fuzz targets" -Dfuzz=true -Dtests=disabled \
@@ -80,6 +90,7 @@ test_everything() {
     test_tree build model "Model (spin)" --suite model
     test_tree build long "Long tests" --suite long
   fi
+  arm_compilers
   other_compilers
   fuzzers
 }

@@ -63,8 +63,10 @@ framelane_code copy_out(const T& full, void* given, const char* name) noexcept {
 /// Element `index` of the caller's array of sized structs.
 template <class T>
 T* element(T* first, std::size_t index) noexcept {
-  using Byte = std::conditional_t<std::is_const_v<T>, const char, char>;
-  return reinterpret_cast<T*>(reinterpret_cast<Byte*>(first) + index * stated_size(first));
+  using Byte = std::conditional_t<std::is_const_v<T>, const std::byte, std::byte>;
+  using Any = std::conditional_t<std::is_const_v<T>, const void, void>;
+  Any* const at = reinterpret_cast<Byte*>(first) + index * stated_size(first);
+  return static_cast<T*>(at);
 }
 
 /// Writes `count` results to the caller's array, whose first element states the size of each.

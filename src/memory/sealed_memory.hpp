@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: MIT
 #pragma once
 
+#include <concepts>
 #include <cstddef>
 #include <cstdint>
 #include <string>
+#include <type_traits>
 
 #include "framelane/base/result.hpp"
 
@@ -64,7 +66,9 @@ struct SealedMemory {
 bool prefault(const Mapping& mapping, std::size_t offset, std::size_t size) noexcept;
 
 [[nodiscard]] std::size_t page_size() noexcept;
-[[nodiscard]] constexpr std::size_t round_up(std::size_t value, std::size_t to) noexcept {
+/// In the type of `value`: a size that a lane states may be beyond what this process can address.
+template <std::unsigned_integral T>
+[[nodiscard]] constexpr T round_up(T value, std::type_identity_t<T> to) noexcept {
   return (value + to - 1) / to * to;
 }
 

@@ -205,4 +205,14 @@ static_assert(offsetof(ConsumerPage, waiting) == 768);
 static_assert(offsetof(ConsumerPage, latency) == 2816);
 static_assert(sizeof(ConsumerPage) <= 32768);
 
+/// What lies at these bytes of a mapping. They are aligned enough: mappings are by pages, what lies in them by lines.
+template <class T>
+[[nodiscard]] T* view_as(std::byte* bytes) noexcept {
+  return static_cast<T*>(static_cast<void*>(bytes));
+}
+template <class T>
+[[nodiscard]] const T* view_as(const std::byte* bytes) noexcept {
+  return static_cast<const T*>(static_cast<const void*>(bytes));
+}
+
 }  // namespace framelane::ring

@@ -43,7 +43,7 @@ Result<std::unique_ptr<Reader>> Reader::create(ReaderSettings settings) {
   if (settings.colour >= kMaxConsumers) return broken("colour");
   if (settings.start < entries || settings.start > kSeqMask / 2) return broken("start");
   if (settings.start_number > settings.start - entries) return broken("number of the last control message");
-  if (auto fine = check_header(*reinterpret_cast<const RingHeader*>(settings.ring.data()), settings); !fine)
+  if (auto fine = check_header(*view_as<const RingHeader>(settings.ring.data()), settings); !fine)
     return tl::unexpected(fine.error());
   return std::unique_ptr<Reader>(new Reader(std::move(settings)));
 }
@@ -51,9 +51,9 @@ Result<std::unique_ptr<Reader>> Reader::create(ReaderSettings settings) {
 Reader::Reader(ReaderSettings settings)
     : ring_(std::move(settings.ring)),
       page_mapping_(std::move(settings.page)),
-      header_(reinterpret_cast<const RingHeader*>(ring_.data())),
-      entries_(reinterpret_cast<const Entry*>(ring_.data() + kEntriesOffset)),
-      page_(reinterpret_cast<ConsumerPage*>(page_mapping_.data())),
+      header_(view_as<const RingHeader>(ring_.data())),
+      entries_(view_as<const Entry>(ring_.data() + kEntriesOffset)),
+      page_(view_as<ConsumerPage>(page_mapping_.data())),
       mask_(settings.entry_count - 1),
       colour_(settings.colour),
       max_held_(settings.max_held),
@@ -175,7 +175,7 @@ bool Reader::locate(Taken& taken) const noexcept {
 }
 
 [[gnu::noinline]] bool Reader::measure_side_data(Taken& taken) {
-  const auto* const record = reinterpret_cast<const MetaRecord*>(taken.record);
+  const auto* const record = view_as<const MetaRecord>(taken.record);
   // Read once: the producer could write another number between the check and the use.
   const std::uint32_t size_untrusted = __atomic_load_n(&record->extra_size, __ATOMIC_RELAXED);
   const std::size_t room = segment_of(taken.slot)->spec.record_stride - sizeof(MetaRecord);

@@ -171,7 +171,7 @@ void SlotPool::use(const Reserve& reserve) noexcept {
   for (std::uint32_t i = reserve.to; i-- > reserve.from;) {  // the lowest comes out first
     const std::uint32_t slot = spec.first_slot + i;
     slots_[slot].data = base + spec.slots_offset + i * spec.slot_stride;
-    slots_[slot].record = reinterpret_cast<MetaRecord*>(base + std::size_t{i} * spec.record_stride);
+    slots_[slot].record = view_as<MetaRecord>(base + std::size_t{i} * spec.record_stride);
     slots_[slot].segment = spec.id;
     free_.push_back(static_cast<std::uint16_t>(slot));
   }

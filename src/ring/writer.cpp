@@ -54,8 +54,8 @@ Writer::Writer(WriterSettings settings, memory::SealedMemory memory, ControlOut&
     : settings_(std::move(settings)),
       control_(control),
       memory_(std::move(memory)),
-      header_(reinterpret_cast<RingHeader*>(memory_.mapping.data())),
-      entries_(reinterpret_cast<Entry*>(memory_.mapping.data() + kEntriesOffset)),
+      header_(view_as<RingHeader>(memory_.mapping.data())),
+      entries_(view_as<Entry>(memory_.mapping.data() + kEntriesOffset)),
       mask_(header_->entry_count - 1),
       when_full_(settings_.when_full),
       pool_(settings_.name, settings_.sizes, settings_.max_frame_size, settings_.allow_unsealed),
@@ -216,7 +216,7 @@ void Writer::write_record(std::uint16_t slot, const Outgoing& frame) noexcept {
 void Writer::write_entry(std::uint16_t flags, const Outgoing& frame, std::uint16_t slot, bool wake) {
   constexpr auto relaxed = std::memory_order_relaxed;
   const std::uint64_t seq = head_.load(relaxed);
-  const std::uint64_t next = (seq + 1) & mask_;
+  const std::size_t next = place_of(seq + 1);
   const bool is_frame = (flags & kTagMarker) == 0;
   const std::uint64_t frames = frames_before(seq) + (is_frame ? 1 : 0);
   frames_before_[next].store(frames, relaxed);
@@ -225,7 +225,7 @@ void Writer::write_entry(std::uint16_t flags, const Outgoing& frame, std::uint16
     bytes_.store(bytes_.load(relaxed) + frame.size, relaxed);
   }
   numbers_[next] = number_;
-  slot_of_entry_[seq & mask_] = (flags & (kTagInline | kTagMarker)) == 0 ? slot : kNoSlot;
+  slot_of_entry_[place_of(seq)] = (flags & (kTagInline | kTagMarker)) == 0 ? slot : kNoSlot;
 
   const std::int64_t publish_ns = is_frame ? stamp() : 0;
   // From here to the tag in one go: a consumer that polls this line takes it away between two stores that are far

@@ -207,9 +207,11 @@ class Writer {
   static constexpr std::uint64_t kNobody = ~std::uint64_t{0};
 
   Writer(WriterSettings settings, memory::SealedMemory memory, ControlOut& control);
-  [[nodiscard]] Entry& entry(std::uint64_t seq) noexcept { return entries_[seq & mask_]; }
+  /// Of a sequence number in the ring, and in what is kept for each of its entries.
+  [[nodiscard]] std::size_t place_of(std::uint64_t seq) const noexcept { return static_cast<std::size_t>(seq & mask_); }
+  [[nodiscard]] Entry& entry(std::uint64_t seq) noexcept { return entries_[place_of(seq)]; }
   [[nodiscard]] std::uint64_t frames_before(std::uint64_t seq) const noexcept {
-    return frames_before_[seq & mask_].load(std::memory_order_relaxed);
+    return frames_before_[place_of(seq)].load(std::memory_order_relaxed);
   }
 
   [[nodiscard]] std::uint32_t loans() const noexcept {

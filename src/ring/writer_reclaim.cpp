@@ -110,7 +110,7 @@ std::uint32_t Writer::retire(std::uint32_t most, Floor floor) noexcept {
 void Writer::mark_retired(std::uint64_t seq) noexcept {
   Entry& line = entry(seq);
   line.tag.store(line.tag.load(std::memory_order_relaxed) | kTagRetired, std::memory_order_release);  // R2
-  const std::uint16_t slot = slot_of_entry_[seq & mask_];
+  const std::uint16_t slot = slot_of_entry_[place_of(seq)];
   if (slot != kNoSlot) held_.push_back(slot);
 }
 
@@ -195,7 +195,7 @@ Result<ConsumerId> Writer::add_consumer(const JoinWish& wish, const std::functio
   if (!memory) return tl::unexpected(memory.error());
   memory::prefault(memory->mapping, 0, sizeof(ConsumerPage));
   auto link = std::make_shared<ConsumerLink>();
-  link->page = reinterpret_cast<ConsumerPage*>(memory->mapping.data());
+  link->page = view_as<ConsumerPage>(memory->mapping.data());
   link->memory = std::move(*memory);
   link->stand_in = wish.stand_in;
   link->may_gate = link->gates = wish.gating;
@@ -228,7 +228,7 @@ Result<ConsumerId> Writer::add_consumer(const JoinWish& wish, const std::functio
   if (!ended) start = std::min(start, end_);
   link->start = link->cursor = start;
   link->page->cursor.store(start, std::memory_order_release);
-  welcome({link->id, link->colour, link->max_held, start, numbers_[start & mask_], ended, link->memory.fd.get(),
+  welcome({link->id, link->colour, link->max_held, start, numbers_[place_of(start)], ended, link->memory.fd.get(),
            &pool_.segments(), link});
   table_.add(link);
   update_gate();

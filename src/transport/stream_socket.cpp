@@ -84,10 +84,11 @@ void set_number(int fd, int level, int option, int value) noexcept {
 }
 
 bool is_loopback(const sockaddr& address) noexcept {
+  const void* const any = &address;
   if (address.sa_family == AF_INET)
-    return ntohl(reinterpret_cast<const sockaddr_in*>(&address)->sin_addr.s_addr) >> 24 == IN_LOOPBACKNET;
+    return ntohl(static_cast<const sockaddr_in*>(any)->sin_addr.s_addr) >> 24 == IN_LOOPBACKNET;
   if (address.sa_family != AF_INET6) return false;
-  return IN6_IS_ADDR_LOOPBACK(&reinterpret_cast<const sockaddr_in6*>(&address)->sin6_addr) != 0;
+  return IN6_IS_ADDR_LOOPBACK(&static_cast<const sockaddr_in6*>(any)->sin6_addr) != 0;
 }
 
 }  // namespace
