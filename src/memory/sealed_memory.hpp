@@ -71,5 +71,6 @@ template <std::unsigned_integral T>
 [[nodiscard]] constexpr T round_up(T value, std::type_identity_t<T> to) noexcept {
   return (value + to - 1) / to * to;
 }
+static_assert(round_up(std::uint64_t{0x1'0000'0001}, 4096) == 0x1'0000'1000);  // on 32 bit, too
 
 }  // namespace framelane::memory
