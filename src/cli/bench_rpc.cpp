@@ -20,6 +20,7 @@
 #include "cli/bench_setup.hpp"
 #include "cli/bench_sockets.hpp"
 #include "cli/command.hpp"
+#include "cli/lane_options.hpp"
 #include "cli/percentiles.hpp"
 
 namespace framelane::cli {
@@ -458,9 +459,7 @@ void add_bench_rpc(CLI::App& bench, Action& chosen) {
   command.add_option("--size", options->size, "Bytes of a request and of its response (512)")
       ->type_name("B")
       ->check(CLI::Range(1, 64 << 20));
-  command.add_option("--transport", options->transport, "Of the lanes: shm, uds, tcp or all (all)")
-      ->type_name("HOW")
-      ->transform(CLI::CheckedTransformer(kTransportWords).description(""));
+  add_choice(command, "--transport", options->transport, kTransportWords, "shm|uds|tcp|all", "Of the lanes (all)");
   command.add_option("--in-flight", options->in_flight, "Requests at a time in the pipelined part (64)")
       ->type_name("N")
       ->check(CLI::Range(1, 256));

@@ -17,6 +17,7 @@
 #include "cli/bench_ends.hpp"
 #include "cli/bench_setup.hpp"
 #include "cli/command.hpp"
+#include "cli/lane_options.hpp"
 #include "cli/percentiles.hpp"
 
 namespace framelane::cli {
@@ -397,10 +398,8 @@ void add_bench_rtt(CLI::App& bench, Action& chosen) {
       ->check(CLI::Range(1, 100));
   add_spin_option(command, options->spin);
   add_stamps_option(command, options->stamps);
-  command.add_option("--touch", options->touch, "What is written and read: edges (8 bytes each) or all")
-      ->type_name("PART")
-      ->transform(CLI::CheckedTransformer(std::map<std::string, Touch>{{"edges", Touch::kEdges}, {"all", Touch::kAll}})
-                      .description(""));
+  add_choice(command, "--touch", options->touch, {{"edges", Touch::kEdges}, {"all", Touch::kAll}}, "edges|all",
+             "What is written and read; edges: 8 bytes each (edges)");
   command.add_option("--cpus", options->cpus, "The two CPUs (of different cores)")
       ->type_name("A,B")
       ->delimiter(',')

@@ -13,6 +13,7 @@
 #include "base/clock.hpp"
 #include "cli/child_process.hpp"
 #include "cli/command.hpp"
+#include "cli/lane_options.hpp"
 #include "cli/percentiles.hpp"
 #include "cli/temp_dir.hpp"
 
@@ -70,15 +71,12 @@ Result<CpuPair> choose_cpus() {
 }
 
 void add_spin_option(CLI::App& command, Spin& spin) {
-  command.add_option("--spin", spin, fmt::format("How the ends wait ({})", to_string(spin)))
-      ->type_name("busy|adaptive|off")
-      ->transform(CLI::CheckedTransformer(kSpinWords).description(""));
+  add_choice(command, "--spin", spin, kSpinWords, "busy|adaptive|off",
+             fmt::format("How the ends wait ({})", to_string(spin)));
 }
 
 void add_stamps_option(CLI::App& command, Stamps& stamps) {
-  command.add_option("--stamps", stamps, "Time stamps on frames (off)")
-      ->type_name("off|on|auto")
-      ->transform(CLI::CheckedTransformer(kStampsWords).description(""));
+  add_choice(command, "--stamps", stamps, kStampsWords, "off|on|auto", "Time stamps on frames (off)");
 }
 
 std::string_view to_string(Spin spin) noexcept { return word_of(kSpinWords, spin); }

@@ -18,6 +18,7 @@
 #include "cli/bench_setup.hpp"
 #include "cli/bench_sockets.hpp"
 #include "cli/command.hpp"
+#include "cli/lane_options.hpp"
 #include "cli/percentiles.hpp"
 #include "cli/transports_report.hpp"
 
@@ -382,10 +383,8 @@ void add_bench_transports(CLI::App& bench, Action& chosen) {
   command.add_option("--seconds", options->seconds, "Of all parts and rounds (20)")
       ->type_name("S")
       ->check(CLI::Range(0.1, 600.0));
-  command.add_option("--touch", options->touch, "What is written and read: edges (8 bytes each) or all")
-      ->type_name("PART")
-      ->transform(CLI::CheckedTransformer(std::map<std::string, Touch>{{"edges", Touch::kEdges}, {"all", Touch::kAll}})
-                      .description(""));
+  add_choice(command, "--touch", options->touch, {{"edges", Touch::kEdges}, {"all", Touch::kAll}}, "edges|all",
+             "What is written and read; edges: 8 bytes each (edges)");
   add_spin_option(command, options->spin);
   command.add_flag("--no-profile", options->no_profile, "Keeps no file of the result");
   command.add_flag("--json", options->json, "One JSON object");

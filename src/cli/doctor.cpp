@@ -73,7 +73,7 @@ void print_row(const Row& row, bool all) {
   if (start.size() + finding.found.size() <= kWidth) {
     fmt::print("{}{}\n", start, finding.found);
   } else {
-    fmt::print("{}\n", start);
+    fmt::print("{:<8}{}\n", to_string(finding.verdict), row.probe->name);
     print_wrapped(finding.found, 8);
   }
   if (finding.verdict == Verdict::kOk && !all) return;
@@ -115,8 +115,10 @@ int run(const Options& options) {
     print_json(rows, works);
   } else {
     print_text(rows, options.all);
-    fmt::print("\nLanes {}: {} problems, {} notes.\n", works ? "work here" : "can't work here",
-               count(Verdict::kProblem), count(Verdict::kNote));
+    const auto problems = count(Verdict::kProblem);
+    const auto notes = count(Verdict::kNote);
+    fmt::print("\nLanes {}: {} problem{}, {} note{}.\n", works ? "work here" : "can't work here", problems,
+               problems == 1 ? "" : "s", notes, notes == 1 ? "" : "s");
   }
   return works ? kOk : kFailed;
 }

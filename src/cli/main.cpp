@@ -22,7 +22,6 @@ constexpr const char* kFooter =
     "  framelane bench gst            pipelines over lanesink, against shmsink\n"
     "  framelane send cam0 a.y4m      the frames of a file into a lane\n"
     "  framelane recv cam0 b.y4m      and out of it\n"
-    "  framelane top                  all lanes, and who reads them how far behind\n"
     "  framelane doctor               what this machine lacks for low latency\n"
     "\n";
 
@@ -44,6 +43,14 @@ int run(int argc, char** argv) {
   add_completion(app, chosen);
   try {
     app.parse(argc, argv);
+  } catch (const CLI::RequiredError& error) {
+    // A word that nobody knows says more than the one that is missing: "framelane recieve cam0".
+    const auto unknown = app.remaining(true);
+    if (unknown.empty())
+      app.exit(error);
+    else
+      app.exit(CLI::ExtrasError(unknown));
+    return kUsage;
   } catch (const CLI::ParseError& error) {
     return app.exit(error) == 0 ? kOk : kUsage;  // help and version are "errors" of code 0
   }

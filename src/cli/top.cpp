@@ -18,6 +18,7 @@
 #include "cli/child_process.hpp"
 #include "cli/command.hpp"
 #include "cli/lane_json.hpp"
+#include "cli/lane_options.hpp"
 #include "cli/top_terminal.hpp"
 
 namespace framelane::cli {
@@ -130,9 +131,8 @@ void add_top(CLI::App& app, Action& chosen) {
   for (const SortKey key : {SortKey::kName, SortKey::kFps, SortKey::kRate, SortKey::kUnread, SortKey::kDrops,
                             SortKey::kConsumers, SortKey::kLatency})
     keys[std::string(name_of(key))] = key;
-  command.add_option("--sort", options->sort, "name, fps, rate, unread, drops, consumers or latency")
-      ->type_name("KEY")
-      ->transform(CLI::CheckedTransformer(keys).description(""));
+  add_choice(command, "--sort", options->sort, keys, "name|fps|rate|unread|drops|consumers|latency",
+             "What orders the lanes (name)");
   command.add_flag("--once", options->once, "One interval as text, then the end");
   command.add_flag("--json", options->json, "One JSON object a line, each interval");
   command.callback([options, &chosen] { chosen = [options] { return run(*options); }; });

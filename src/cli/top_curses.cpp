@@ -29,6 +29,7 @@ constexpr int kCtrlL = 'L' - '@';
 class Screen {
  public:
   Screen() : screen_(newterm(nullptr, stdout, stdin)) {
+    if (screen_ != nullptr && !moves_the_cursor()) leave();
     if (screen_ == nullptr) return;
     cbreak();
     noecho();
@@ -47,9 +48,7 @@ class Screen {
     init_pair(3, COLOR_RED, -1);
   }
   ~Screen() {
-    if (screen_ == nullptr) return;
-    endwin();
-    delscreen(screen_);
+    if (screen_ != nullptr) leave();
   }
   Screen(const Screen&) = delete;
   Screen& operator=(const Screen&) = delete;
@@ -76,6 +75,16 @@ class Screen {
   }
 
  private:
+  /// A terminal that can't ("dumb") would get every line over the last one.
+  [[nodiscard]] static bool moves_the_cursor() noexcept {
+    const char* const how = tigetstr("cup");
+    return how != nullptr && how != reinterpret_cast<const char*>(-1);
+  }
+  void leave() noexcept {
+    endwin();
+    delscreen(screen_);
+    screen_ = nullptr;
+  }
   [[nodiscard]] attr_t look_of(Style style) const noexcept {
     switch (style) {
       case Style::kHeading:

@@ -110,6 +110,18 @@ class Usage(CommandTest):
             self.assertTrue(done.stderr.strip(), arguments)
             self.assertEqual(done.stdout, "", arguments)
 
+    def test_a_word_that_nobody_knows_is_named(self):
+        for arguments in ["frobnicate"], ["bench", "frobnicate"], ["--frobnicate", "ls"], ["recv", "--frobnicate"]:
+            self.assertIn("frobnicate", self.run_command(*arguments).stderr, arguments)
+
+    def test_a_wrong_choice_is_told_the_words_and_no_numbers(self):
+        for arguments in (["top", "--sort"], ["bench", "rtt", "--spin"], ["bench", "rtt", "--stamps"],
+                          ["bench", "rtt", "--touch"], ["bench", "transports", "--touch"], ["bench", "rpc", "--transport"]):
+            for word in "beauty", "1":
+                done = self.run_command(*arguments, word)
+                self.assertEqual(done.returncode, 2, arguments)
+                self.assertRegex(done.stderr, rf"\A{arguments[-1]}: {word} not in {{[a-z,]+}}\n")
+
 
 def usable_cpus():
     return len(os.sched_getaffinity(0))

@@ -64,6 +64,8 @@ class Completion(Help):
         self.assertEqual(self.complete("recv", "--mode", "l"), ["latest"])
         self.assertEqual(self.complete("recv", "--mode", "=", "l"), ["latest"])
         self.assertEqual(self.complete("recv", "--mode", "="), ["every", "latest"])
+        self.assertEqual(self.complete("top", "--sort", "la"), ["latency"])
+        self.assertEqual(self.complete("bench", "rtt", "--touch", ""), ["edges", "all"])
         self.assertEqual(self.complete("send", "--full-timeout", ""), ["none"])
         self.assertEqual(self.complete("send", "--burst", ""), [])
 

@@ -345,6 +345,12 @@ class TopScreen(LanesTest):
         top.wait_for("--once")
         self.assertEqual(top.exit_code(), 1)
 
+    def test_a_terminal_that_cannot_move_its_cursor_is_said(self):
+        self.environment["TERM"] = "dumb"
+        top = self.top()
+        top.wait_for("--once")
+        self.assertEqual(top.exit_code(), 1)
+
     def test_a_terminal_that_goes_away_ends_it(self):
         top = self.top()
         top.wait_for("No lanes here")

@@ -2,6 +2,7 @@
 """What frames look like from Python: formats, arrays, the slot's own memory."""
 import hashlib
 import io
+import traceback
 import unittest
 
 import framelane
@@ -118,6 +119,16 @@ class Iterating(LaneTest):
         producer.publish(bytes(100))
         f = consumer.take()
         self.assertEqual((f.pts, f.dts, f.duration, f.due, f.capture, f.latency, f.published), (None,) * 7)
+
+    def test_errors_are_called_what_applications_call_them(self):
+        consumer = framelane.Consumer("cam0", timeout=0)
+        with self.assertRaises(framelane.Timeout) as raised:
+            consumer.take()
+        self.assertRegex("".join(traceback.format_exception_only(type(raised.exception), raised.exception)), r"\Aframelane\.Timeout: ")
+        for name in framelane.__all__:
+            kind = getattr(framelane, name)
+            if isinstance(kind, type) and issubclass(kind, Exception):
+                self.assertEqual(f"{kind.__module__}.{kind.__name__}", "framelane." + name)
 
 
 class Bytes(LaneTest):

@@ -73,3 +73,7 @@ class ReleasedError(Error, ValueError):
 # framelane_code 1, 2, ... in order.
 BY_CODE = (Timeout, EndOfStream, Interrupted, PeerLost, ProtocolError, InvalidArgument, NotFound, InUse, Permission,
            TooLarge, NoMemory, Full, Refused, Unsupported, SystemFault)
+
+# Where applications find them: tracebacks and help() say framelane.Timeout.
+for _error in (Error, ReleasedError, *BY_CODE):
+    _error.__module__ = "framelane"
