@@ -85,6 +85,22 @@ class Asyncio(LaneTest):
 
         self.assertEqual(self.run_async(main()), b"after that")
 
+    def test_close_ends_a_wait_of_another_task(self):
+        _producer, consumer = pair(framelane)
+
+        async def read():
+            async for _ in consumer:
+                self.fail("nothing was sent")
+
+        async def main():
+            task = asyncio.create_task(read())
+            await asyncio.sleep(0.02)
+            consumer.close()
+            with self.assertRaisesRegex(framelane.InvalidArgument, "is closed"):
+                await task
+
+        self.run_async(main())
+
     def test_other_tasks_run_while_frames_keep_coming(self):
         producer, consumer = pair(framelane)
 
@@ -178,6 +194,9 @@ except KeyboardInterrupt:
                 thread.start()
                 take()
             thread.join(LIMIT)
+            late = consumer.try_take()  # it came when the interrupt had been raised
+            if late is not None:
+                late.release()
             self.assertEqual(consumer.stats()["held"], 0)
 
     def test_other_signals_run_their_handlers_and_the_wait_goes_on(self):
