@@ -22,7 +22,10 @@ constexpr int kPipeBytes = 1 << 20;
 constexpr auto kGrace = std::chrono::seconds(1);
 
 tl::unexpected<Error> cannot_open(const std::string& name, int error) {
-  const Code code = error == ENOENT ? Code::kNotFound : error == EACCES ? Code::kPermission : Code::kSystem;
+  const Code code = error == ENOENT   ? Code::kNotFound
+                    : error == EACCES ? Code::kPermission
+                    : error == EINTR  ? Code::kInterrupted
+                                      : Code::kSystem;
   return fail(code, "cannot write " + name + ": " + base::system_words(error));
 }
 
@@ -32,7 +35,7 @@ Result<ByteSink> ByteSink::open(const std::string& path, const Interruption* int
   const bool standard = path == "-";
   const std::string name = standard ? "standard output" : "'" + base::printable(path, 200) + "'";
   base::UniqueFd fd(standard ? fcntl(STDOUT_FILENO, F_DUPFD_CLOEXEC, 3)
-                             : ::open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666));
+                             : open_patiently(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, interruption));
   if (!fd.valid()) return cannot_open(name, errno);
   struct stat status {};
   if (fstat(fd.get(), &status) == 0 && S_ISFIFO(status.st_mode)) fcntl(fd.get(), F_SETPIPE_SZ, kPipeBytes);

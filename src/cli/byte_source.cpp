@@ -21,7 +21,10 @@ namespace {
 constexpr int kPipeBytes = 1 << 20;  // what an unprivileged process may ask for: fewer and larger reads
 
 tl::unexpected<Error> cannot(const std::string& verb, const std::string& name, int error) {
-  const Code code = error == ENOENT ? Code::kNotFound : error == EACCES ? Code::kPermission : Code::kSystem;
+  const Code code = error == ENOENT   ? Code::kNotFound
+                    : error == EACCES ? Code::kPermission
+                    : error == EINTR  ? Code::kInterrupted
+                                      : Code::kSystem;
   return fail(code, "cannot " + verb + " " + name + ": " + base::system_words(error));
 }
 
@@ -43,7 +46,8 @@ std::span<iovec> pieces_after(std::span<iovec> pieces, std::size_t count) {
 Result<ByteSource> ByteSource::open(const std::string& path, const Interruption* interruption) {
   const bool standard = path == "-";
   const std::string name = standard ? "standard input" : "'" + base::printable(path, 200) + "'";
-  base::UniqueFd fd(standard ? fcntl(STDIN_FILENO, F_DUPFD_CLOEXEC, 3) : ::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  base::UniqueFd fd(standard ? fcntl(STDIN_FILENO, F_DUPFD_CLOEXEC, 3)
+                             : open_patiently(path, O_RDONLY | O_CLOEXEC, interruption));
   if (!fd.valid()) return cannot("read", name, errno);
   struct stat status {};
   if (fstat(fd.get(), &status) != 0) return cannot("read", name, errno);

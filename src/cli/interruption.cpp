@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: MIT
 #include "cli/interruption.hpp"
 
+#include <cerrno>
 #include <csignal>
 #include <cstdint>
 #include <cstdlib>
 #include <utility>
 
+#include <fcntl.h>
 #include <poll.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
@@ -70,6 +72,13 @@ void Interruption::watch() {
     pthread_kill(worker_, kNudge);
     pollfd again{signals_.fd(), POLLIN, 0};
     if (poll(&again, 1, 0) > 0) std::_Exit(kInterrupted);
+  }
+}
+
+int open_patiently(const std::string& path, int flags, const Interruption* interruption) {
+  for (;;) {
+    const int fd = open(path.c_str(), flags, 0666);
+    if (fd >= 0 || errno != EINTR || (interruption != nullptr && interruption->came())) return fd;
   }
 }
 

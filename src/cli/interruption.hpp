@@ -4,6 +4,7 @@
 #include <atomic>
 #include <functional>
 #include <mutex>
+#include <string>
 #include <thread>
 
 #include <pthread.h>
@@ -45,5 +46,8 @@ class Interruption {
   std::atomic<bool> came_{false};
   std::thread thread_;
 };
+
+/// open(), where a FIFO waits for its other end: only an interruption (may be null) ends that, with EINTR.
+[[nodiscard]] int open_patiently(const std::string& path, int flags, const Interruption* interruption);
 
 }  // namespace framelane::cli

@@ -134,7 +134,7 @@ int Sending::failed(const Error& error, int code) {
 
 int Sending::open() {
   auto source = ByteSource::open(options_.file, &interruption_);
-  if (!source) return failed(source.error(), kFailed);
+  if (!source) return failed(source.error(), source.error().code == Code::kInterrupted ? kInterrupted : kFailed);
   if (const auto said = kFormats.at(options_.format)) {
     format_ = *said;
   } else {

@@ -42,6 +42,7 @@ void EventPump::stop(const std::function<void()>& wake) noexcept {
   changed_.notify_all();
   wake();
   if (thread_.joinable()) thread_.join();
+  eventfd_write(fd_.get(), 1);  // whoever waits on a duplicate of it sees that this is over
 }
 
 bool EventPump::claim(std::int64_t deadline_ns, bool now) noexcept {

@@ -111,6 +111,20 @@ int index_of(Block* block, PyObject* key) {
   return static_cast<int>(index);
 }
 
+/// `key`'s array, or for ... the `whole` of it, becomes a copy of `value`. False with an exception set.
+bool copy_into(Block* block, const Array& whole, PyObject* key, PyObject* value) {
+  if (key == Py_Ellipsis) {
+    // A whole frame may also come as its bytes, padding and all.
+    const bool flat = !block->is_view && is_flat(value, block->size);
+    const Array array = flat ? bytes_array(block->size) : whole;
+    return copy_object(array, block->data + array.offset, value);
+  }
+  Array named;
+  const int index = index_of(block, key);
+  return index >= 0 && block->layout->array(static_cast<std::size_t>(index), block->size, named) &&
+         copy_object(named, block->data + named.offset, value);
+}
+
 PyMethodDef view_methods[] = {
     FRAMELANE_BLOCK_METHODS,
     {"release", block_release, METH_NOARGS, "Gives it back now, instead of when the last reference goes."},
@@ -204,29 +218,25 @@ void block_release_buffer(PyObject*, Py_buffer* view) { static_cast<Lease*>(view
 
 PyObject* block_subscript(PyObject* self, PyObject* key) {
   Block* const block = block_of(self);
-  if (!block->check()) return nullptr;
-  const int index = index_of(block, key);
-  return index < 0 ? nullptr : view_at(block, static_cast<std::size_t>(index));
+  const int index = block->check() ? index_of(block, key) : -1;
+  // The key's __index__() may have given it back.
+  return index < 0 || !block->check() ? nullptr : view_at(block, static_cast<std::size_t>(index));
 }
 
 int block_ass_subscript(PyObject* self, PyObject* key, PyObject* value) {
   Block* const block = block_of(self);
-  const Array* array = block->whole();
+  const Array* const array = block->whole();
   if (array == nullptr) return -1;
   if (!block->writable || value == nullptr) {
     PyErr_SetString(PyExc_TypeError, block->writable ? "arrays can't be deleted" : "a received frame is read-only");
     return -1;
   }
-  Array named;
-  if (key == Py_Ellipsis && !block->is_view && is_flat(value, block->size)) {
-    named = bytes_array(block->size);  // a whole frame, padding and all
-    array = &named;
-  } else if (key != Py_Ellipsis) {
-    const int index = index_of(block, key);
-    if (index < 0 || !block->layout->array(static_cast<std::size_t>(index), block->size, named)) return -1;
-    array = &named;
-  }
-  return copy_object(*array, block->data + array->offset, value) ? 0 : -1;
+  // What the key and the value run, and other threads while the bytes are copied, may give it back meanwhile.
+  Lease* const lease = block->lease;
+  lease->use();
+  const bool copied = copy_into(block, *array, key, value);
+  lease->unuse();
+  return copied ? 0 : -1;
 }
 
 PyObject* block_numpy(PyObject* self, PyObject*) {

@@ -264,6 +264,7 @@ PyObject* connect(PyObject* object, PyObject* arguments, PyObject* named) {
 PyObject* fileno(PyObject* object, PyObject*) {
   framelane_consumer* const handle = consumer_of(object)->handle.get("consumer");
   if (handle == nullptr) return nullptr;
+  if (consumer_of(object)->handle.is_used()) return busy();  // the first call changes who waits
   int fd = -1;
   if (const framelane_code code = framelane_consumer_event_fd(handle, &fd); code != FRAMELANE_OK) return raise(code);
   return PyLong_FromLong(fd);

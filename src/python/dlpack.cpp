@@ -129,15 +129,8 @@ PyObject* dlpack(PyObject* self, PyObject* arguments, PyObject* named) {
                                   &copy) == 0) {
     return nullptr;
   }
-  auto* const block = reinterpret_cast<Block*>(self);
-  const Array* const array = block->whole();
-  if (array == nullptr) return nullptr;
   if (stream != Py_None || !is_our_device(device)) {
     PyErr_SetString(PyExc_BufferError, "a lane's memory is the CPU's: stream must be None, dl_device None or (1, 0)");
-    return nullptr;
-  }
-  if (array->element.is_swapped()) {
-    PyErr_SetString(PyExc_BufferError, "DLPack has no big-endian elements; use numpy() and convert");
     return nullptr;
   }
   const int wants_copy = copy == Py_None ? 0 : PyObject_IsTrue(copy);
@@ -145,6 +138,14 @@ PyObject* dlpack(PyObject* self, PyObject* arguments, PyObject* named) {
   long major = 0;
   long minor = 0;
   if (max_version != Py_None && PyArg_ParseTuple(max_version, "ll", &major, &minor) == 0) return nullptr;
+  // Only now: what the arguments ran may have given it back.
+  auto* const block = reinterpret_cast<Block*>(self);
+  const Array* const array = block->whole();
+  if (array == nullptr) return nullptr;
+  if (array->element.is_swapped()) {
+    PyErr_SetString(PyExc_BufferError, "DLPack has no big-endian elements; use numpy() and convert");
+    return nullptr;
+  }
   if (major >= 1) {
     return export_block<DLManagedTensorVersioned>(block, *array, wants_copy != 0, kVersionedName, end_versioned);
   }

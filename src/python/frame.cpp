@@ -80,9 +80,11 @@ PyObject* repr(PyObject* self) {
   Frame* const frame = frame_of(self);
   if (frame->lease == nullptr) return PyUnicode_FromString("<framelane.Frame, given back>");
   const auto* const handle = static_cast<const framelane_frame*>(frame->lease->handle());
-  return PyUnicode_FromFormat("<framelane.Frame %llu, %zu bytes, %s>",
-                              static_cast<unsigned long long>(framelane_frame_seq(handle)), frame->size,
-                              frame->layout->text());
+  // The caps are another process's words: quoted, so that no control character of theirs reaches a terminal.
+  const Ref caps(PyUnicode_FromFormat("%s", frame->layout->text()));
+  if (!caps) return nullptr;
+  return PyUnicode_FromFormat("<framelane.Frame %llu, %zu bytes, %R>",
+                              static_cast<unsigned long long>(framelane_frame_seq(handle)), frame->size, caps.get());
 }
 
 PyMethodDef methods[] = {

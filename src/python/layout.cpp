@@ -206,7 +206,11 @@ bool Layout::array(std::size_t index, std::size_t size, Array& array) const {
   if (kind_ == FRAMELANE_FORMAT_AUDIO) {
     const auto samples = static_cast<Py_ssize_t>(size / unit_);
     array.shape[0] = samples;
-    if (!interleaved_) array.strides = {array.element.size, array.element.size * samples};
+    if (!interleaved_) {
+      const auto sample = static_cast<Py_ssize_t>(unit_) / array.shape[1];  // of 24 bits: three elements
+      array.strides[0] = sample;
+      array.strides[1] = sample * samples;
+    }
     return true;
   }
   if (array.offset + static_cast<std::uint64_t>(array.reach()) <= size) return true;

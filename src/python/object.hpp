@@ -82,8 +82,10 @@ int wait_for(std::int64_t timeout_ns, Step step) {
     const std::int64_t slice = left < kSliceNs ? left : kSliceNs;
     const int code = without_gil([&]() -> int { return step(slice); });
     if (left != FRAMELANE_FOREVER) left -= slice;
+    // What came is handed on, so that somebody gives it back; the interpreter runs the handler right after that.
+    if (code != FRAMELANE_TIMEOUT) return code;
     if (PyErr_CheckSignals() != 0) return -1;
-    if (code != FRAMELANE_TIMEOUT || left <= 0) return code;
+    if (left <= 0) return code;
   }
 }
 

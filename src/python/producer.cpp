@@ -75,7 +75,8 @@ bool frame_size(const Producer* self, PyObject* size, PyObject* samples, std::si
   if (samples != Py_None) {
     bytes = PyLong_AsSize_t(samples);
     if (PyErr_Occurred() == nullptr && !audio) PyErr_SetString(PyExc_ValueError, "only audio caps have samples");
-    if (audio) bytes *= self->layout->unit();
+    if (audio && __builtin_mul_overflow(bytes, self->layout->unit(), &bytes) && PyErr_Occurred() == nullptr)
+      PyErr_SetString(PyExc_OverflowError, "more samples than memory can hold");
   } else if (size != Py_None) {
     bytes = PyLong_AsSize_t(size);
   } else if (self->layout == nullptr || self->layout->unit() == 0 || audio) {

@@ -130,11 +130,14 @@ void dealloc(PyObject* self) {
 // --- requests
 
 PyObject* respond(PyObject* self, PyObject* object) {
-  framelane_request* const request = request_of(self);
   Bytes answer;
-  if (request == nullptr || !answer.get(object)) return nullptr;
+  framelane_request* const request = answer.get(object) ? request_of(self) : nullptr;
+  if (request == nullptr) return nullptr;
+  Lease* const lease = block_of(self)->lease;  // another thread may give the request back meanwhile
+  lease->use();
   const auto send = [&] { return framelane_request_respond(request, answer.data(), answer.size()); };
   const framelane_code code = answer.size() < kWithoutGil ? send() : without_gil(send);
+  lease->unuse();
   if (code != FRAMELANE_OK) return raise(code);
   Py_RETURN_NONE;
 }

@@ -76,9 +76,15 @@ bool fraction_of(PyObject* framerate, int& numerator, int& denominator) {
   const Ref above(fraction ? PyObject_GetAttrString(fraction.get(), "numerator") : nullptr);
   const Ref below(fraction ? PyObject_GetAttrString(fraction.get(), "denominator") : nullptr);
   if (!above || !below) return false;
-  numerator = static_cast<int>(PyLong_AsLong(above.get()));
-  denominator = static_cast<int>(PyLong_AsLong(below.get()));
-  return PyErr_Occurred() == nullptr;
+  const long over = PyLong_AsLong(above.get());
+  denominator = static_cast<int>(PyLong_AsLong(below.get()));  // at most 1001
+  if (PyErr_Occurred() != nullptr) return false;
+  if (over > std::numeric_limits<int>::max()) {
+    PyErr_SetString(PyExc_ValueError, "a framerate is at most 2147483647 frames a second");
+    return false;
+  }
+  numerator = static_cast<int>(over);
+  return true;
 }
 
 }  // namespace

@@ -2,8 +2,10 @@
 // A consumer's event descriptor: readable when the next take wouldn't wait, and not for ever.
 #include <cerrno>
 #include <thread>
+#include <utility>
 
 #include <poll.h>
+#include <unistd.h>
 
 #include "c_lanes.hpp"
 
@@ -118,6 +120,14 @@ TEST_F(EventFd, AnInterruptionShowsUntilResume) {
   drain();
   EXPECT_EQ(code_, FRAMELANE_TIMEOUT);
   EXPECT_FALSE(readable(fd_, 30));
+}
+
+TEST_F(EventFd, ADuplicateTellsThatItIsOver) {
+  const int duplicate = dup(fd_);
+  EXPECT_FALSE(readable(duplicate, 30));
+  framelane_consumer_close(std::exchange(consumer_, nullptr));
+  EXPECT_TRUE(readable(duplicate));
+  close(duplicate);
 }
 
 TEST_F(EventFd, ATakeThatWaitsStillWorks) {

@@ -5,6 +5,7 @@ import json
 import os
 import signal
 import subprocess
+import time
 import unittest
 
 from lane_case import LIMIT, LaneCase, npy, npy_content, wav, y4m
@@ -262,6 +263,17 @@ class Ends(LaneCase):
         self.wait_for_lane("cam0", process)
         self.interrupt(process)
         self.finish(process, 130)
+
+    def test_interrupt_ends_the_wait_for_the_other_end_of_a_fifo(self):
+        os.mkfifo(self.path("fifo"))
+        self.endless("cam1")
+        for arguments in (["send", "cam0", self.path("fifo"), "--frame-size", "4"],
+                          ["recv", "cam1", self.path("fifo"), "--quiet"]):
+            process = self.start(*arguments)
+            self.wait_until(lambda: threads_of(process.pid) > 1, process)
+            time.sleep(0.1)  # so that it waits, and isn't on its way there
+            self.interrupt(process)
+            self.assertEqual(self.finish(process, 130)[1].count("cannot"), 0)
 
     def test_producer_that_is_killed_leaves_a_whole_file(self):
         sender = self.endless()

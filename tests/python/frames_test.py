@@ -168,6 +168,34 @@ class Bytes(LaneTest):
         with self.assertRaisesRegex(TypeError, "read-write"):
             io.BytesIO(bytes(80)).readinto(frame)
 
+    def test_audio_of_24_bits_and_a_plane_for_each_channel_is_bytes_of_samples(self):
+        producer, consumer = pair(framelane, caps="audio/x-raw, format=S24LE, rate=48000, channels=2, "
+                                                  "layout=non-interleaved")
+        with producer.loan(samples=4) as loan:
+            memoryview(loan)[2, 1, 1] = 7
+        view = memoryview(consumer.take())
+        self.assertEqual((view.shape, view.strides), ((4, 2, 3), (3, 12, 1)))
+        self.assertEqual([view[2, 1, i] for i in range(3)], [0, 7, 0])
+
+    def test_its_words_escape_what_a_terminal_would_obey(self):
+        producer, consumer = pair(framelane, caps="application/x-made, name=\x1b[2J")
+        producer.publish(bytes(40))
+        self.assertEqual(repr(consumer.take()),
+                         r"<framelane.Frame 0, 40 bytes, 'application/x-made, name=\x1b[2J'>")
+
+    def test_a_key_that_releases_the_frame_finds_nothing(self):
+        producer, consumer = pair(framelane, caps=BGR)
+        producer.publish(bytes(80))
+        frame = consumer.take()
+
+        class Key:
+            def __index__(self):
+                frame.release()
+                return 0
+
+        with self.assertRaises(framelane.ReleasedError):
+            frame[Key()]
+
 
 @needs_numpy
 class Numpy(LaneTest):

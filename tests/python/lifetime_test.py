@@ -206,6 +206,46 @@ class DlPack(LaneTest):
         thread.join(LIMIT)
         self.assertEqual(self.consumer.stats()["held"], 0)
 
+    def test_arguments_that_release_the_frame_export_nothing(self):
+        frame = self.frame
+
+        class Truth:
+            def __bool__(self):
+                frame.release()
+                return False
+
+        with self.assertRaises(framelane.ReleasedError):
+            frame.__dlpack__(copy=Truth())
+
+    def test_a_loan_that_its_value_discards_stays_until_the_copy_is_made(self):
+        producer, source = framelane.Producer("cam1"), self.frame
+        loan = producer.loan(4096)
+
+        class Value:
+            def __dlpack__(self, **wanted):
+                loan.discard()
+                producer.close()
+                return source.__dlpack__(**wanted)
+
+        with self.assertRaisesRegex(ValueError, "takes uint8"):
+            loan[...] = Value()
+        self.assertTrue(loan.released)
+
+    def test_a_loan_keeps_its_size_while_it_is_copied_to(self):
+        loan, source, refusals = framelane.Producer("cam1").loan(4096), self.frame, []
+
+        class Value:
+            def __dlpack__(self, **wanted):
+                try:
+                    loan.size = 100
+                except BufferError as refusal:
+                    refusals.append(str(refusal))
+                return source.__dlpack__(**wanted)
+
+        with self.assertRaisesRegex(ValueError, "takes uint8"):
+            loan[...] = Value()
+        self.assertIn("the size can't change", refusals[0])
+
     def test_publishes_what_only_has_dlpack(self):
         class Foreign:
             def __init__(self, view, versioned):

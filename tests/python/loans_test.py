@@ -125,6 +125,8 @@ class Formats(LaneTest):
         for tensors in ({}, "x", {"x": "float32"}, {"x": ("float32", 3)}, {3: ("float32", (3,))}):
             with self.assertRaises(TypeError):
                 framelane.Producer("feat", tensors=tensors)
+        with self.assertRaisesRegex(ValueError, "framerate is at most"):
+            framelane.Producer("feat", tensors=MEL, framerate=1 << 32)
         with self.assertRaisesRegex(TypeError, "either caps, or tensors"):
             framelane.Producer("feat", tensors=MEL, caps="video/x-raw, format=BGR, width=1, height=1")
 
@@ -147,6 +149,12 @@ class Formats(LaneTest):
             producer.loan(31999)
         with self.assertRaisesRegex(ValueError, "has room for"):
             producer.loan().size = 100
+
+    def test_more_samples_than_memory_are_refused(self):
+        producer = framelane.Producer("mic", caps="audio/x-raw, format=S16LE, rate=48000, channels=2")
+        for samples in (1 << 62, 1 << 63, (1 << 62) + 1):
+            with self.assertRaisesRegex(OverflowError, "more samples"):
+                producer.loan(samples=samples)
 
     def test_without_caps_the_size_must_be_given(self):
         with self.assertRaisesRegex(ValueError, r"loan\(size\)"):

@@ -85,6 +85,22 @@ class Asyncio(LaneTest):
 
         self.assertEqual(self.run_async(main()), b"after that")
 
+    def test_close_ends_a_wait_of_another_task(self):
+        _producer, consumer = pair(framelane)
+
+        async def read():
+            async for _ in consumer:
+                self.fail("nothing was sent")
+
+        async def main():
+            task = asyncio.create_task(read())
+            await asyncio.sleep(0.02)
+            consumer.close()
+            with self.assertRaisesRegex(framelane.InvalidArgument, "is closed"):
+                await task
+
+        self.run_async(main())
+
     def test_other_tasks_run_while_frames_keep_coming(self):
         producer, consumer = pair(framelane)
 
@@ -162,6 +178,27 @@ except KeyboardInterrupt:
     print("interrupted")
 """)
 
+    def test_a_frame_that_comes_behind_ctrl_c_is_given_back(self):
+        producer, consumer = pair(framelane, consumer={"max_held": 2})
+        before = signal.signal(signal.SIGUSR1, signal.default_int_handler)
+        self.addCleanup(signal.signal, signal.SIGUSR1, before)
+
+        def interrupt_and_publish():
+            time.sleep(0.02)  # so that the other thread waits
+            signal.pthread_kill(threading.get_ident(), signal.SIGUSR1)
+            producer.publish(bytes(100))
+
+        for take in (consumer.take, lambda: consumer.take(50), lambda: consumer.take_many(3)) * 2:
+            thread = threading.Thread(target=interrupt_and_publish)
+            with self.assertRaises(KeyboardInterrupt):
+                thread.start()
+                take()
+            thread.join(LIMIT)
+            late = consumer.try_take()  # it came when the interrupt had been raised
+            if late is not None:
+                late.release()
+            self.assertEqual(consumer.stats()["held"], 0)
+
     def test_other_signals_run_their_handlers_and_the_wait_goes_on(self):
         producer, consumer = pair(framelane)
         seen = []
@@ -206,6 +243,8 @@ class Threads(LaneTest):
             except RuntimeError as raised:
                 error = raised
         self.assertIn("another thread is taking", str(error))
+        with self.assertRaisesRegex(RuntimeError, "another thread is taking"):
+            consumer.fileno()
         producer.publish(b"x")
         thread.join(LIMIT)
         self.assertEqual(said, [b"x"])

@@ -67,7 +67,7 @@ class Consumer {
   /// A descriptor for poll, epoll, GLib or asyncio: readable when the next take wouldn't wait (a frame, an event, an
   /// end, an error, an interruption). It isn't to be read nor closed: call try_take() or take_item() without waiting
   /// until nothing is there; that clears it, and now and then that is at once. An end clears it when it was told, until
-  /// another stream begins. It is the Consumer's; valid until close().
+  /// another stream begins. It is the Consumer's; valid until close(), from when on a duplicate (dup()) stays readable.
   /// From the first call on a thread of this Consumer's own waits, connects and connects again between two takes (and
   /// makes on_connection's calls then), so that a frame costs a system call and the wake of two threads. On the taking
   /// thread. Errors: kSystem, kInvalidArgument (closed).

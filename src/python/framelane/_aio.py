@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: MIT
 """`async for frame in consumer`."""
 import asyncio
+import os
 
 from ._errors import Timeout
 
@@ -22,14 +23,20 @@ async def _readable(fd, timeout, lane):
 async def frames(consumer):
     """Each frame of a consumer; valid until the next one is asked for."""
     taken = 0
-    while True:
-        frame = consumer._poll()
-        if frame is None:
-            await _readable(consumer.fileno(), consumer.timeout, consumer.lane)
-        elif frame is False:
-            return
-        else:
-            yield frame
-            taken += 1
-            if taken % _IN_A_ROW == 0:
-                await asyncio.sleep(0)
+    fd = -1  # a duplicate, which stays in the event loop when the consumer is closed, and is readable then
+    try:
+        while True:
+            frame = consumer._poll()
+            if frame is None:
+                fd = os.dup(consumer.fileno()) if fd < 0 else fd
+                await _readable(fd, consumer.timeout, consumer.lane)
+            elif frame is False:
+                return
+            else:
+                yield frame
+                taken += 1
+                if taken % _IN_A_ROW == 0:
+                    await asyncio.sleep(0)
+    finally:
+        if fd >= 0:
+            os.close(fd)
