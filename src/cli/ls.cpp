@@ -119,7 +119,7 @@ void add_ls(CLI::App& app, Action& chosen) {
   auto options = std::make_shared<Options>();
   CLI::App& command = *app.add_subcommand("ls", "Lists the lanes: format, producer, consumers, transports");
   command.footer(kFooter);
-  command.add_option("lane", options->lane, "Name or descriptor: this one in full")->type_name("LANE");
+  command.add_option("LANE", options->lane, "Name or descriptor: this one in full")->type_name("");
   command.add_flag("--json", options->json, "One JSON object");
   command.callback([options, &chosen] {
     chosen = [options] {

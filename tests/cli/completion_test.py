@@ -65,6 +65,7 @@ class Completion(Help):
         self.assertEqual(self.complete("recv", "--mode", "=", "l"), ["latest"])
         self.assertEqual(self.complete("recv", "--mode", "="), ["every", "latest"])
         self.assertEqual(self.complete("send", "--full-timeout", ""), ["none"])
+        self.assertEqual(self.complete("top", "--sort", "f"), ["fps"])
         self.assertEqual(self.complete("send", "--burst", ""), [])
 
     def test_lanes_that_are_there_complete(self):
