@@ -180,12 +180,10 @@ PyMethodDef server_methods[] = {
     {nullptr, nullptr, 0, nullptr}};
 
 const char kServerDoc[] =
-    "Server(lane=None, *, requests=None, responses=None, burst=16, max_request_size=1048576, "
-    "max_response_size=1048576,\n"
-    "       spin=\"adaptive\", spin_budget=0.02, insecure=False, psk_file=None)\n--\n\n"
-    "Answering end of a pair of lanes: `for request in server: request.respond(...)`. One thread waits at a time; "
-    "requests\n"
-    "may be answered on any, in any order.";
+    "Server(lane=None, *, requests=None, responses=None, burst=16, max_request_size=1048576,\n"
+    "       max_response_size=1048576, spin=\"adaptive\", spin_budget=0.02, insecure=False, psk_file=None)\n--\n\n"
+    "Answering end of a pair of lanes: `for request in server: request.respond(...)`. One thread waits at a time;\n"
+    "requests may be answered on any, in any order.";
 
 PyType_Slot server_slots[] = {{Py_tp_doc, const_cast<char*>(kServerDoc)},
                               {Py_tp_new, reinterpret_cast<void*>(new_server)},
