@@ -167,20 +167,6 @@ PyObject* stats(PyObject* self, PyObject*) {
   return handle == nullptr ? nullptr : client_stats(handle);
 }
 
-PyObject* interrupt(PyObject* self, PyObject*) {
-  framelane_client* const handle = handle_of(self);
-  if (handle == nullptr) return nullptr;
-  framelane_client_interrupt(handle);
-  Py_RETURN_NONE;
-}
-
-PyObject* resume(PyObject* self, PyObject*) {
-  framelane_client* const handle = handle_of(self);
-  if (handle == nullptr) return nullptr;
-  framelane_client_resume(handle);
-  Py_RETURN_NONE;
-}
-
 PyObject* close(PyObject* self, PyObject*) {
   client_of(self)->handle.close();
   Py_RETURN_NONE;
@@ -226,9 +212,9 @@ PyMethodDef client_methods[] = {
     {"connect", method(connect), METH_VARARGS | METH_KEYWORDS,
      "connect(timeout=None)\n--\n\nWaits until a server is there; a call does that by itself."},
     {"stats", stats, METH_NOARGS, "stats()\n--\n\nThe counters as a dict. Any thread."},
-    {"interrupt", interrupt, METH_NOARGS,
+    {"interrupt", act_on<handle_of, framelane_client_interrupt>, METH_NOARGS,
      "interrupt()\n--\n\nMakes waits raise Interrupted, until resume(). Any thread."},
-    {"resume", resume, METH_NOARGS, "resume()\n--\n\nEnds interrupt()."},
+    {"resume", act_on<handle_of, framelane_client_resume>, METH_NOARGS, "resume()\n--\n\nEnds interrupt()."},
     {"close", close, METH_NOARGS, "close()\n--\n\nLeaves both lanes. Answers stay readable."},
     {"__enter__", enter, METH_NOARGS, nullptr},
     {"__exit__", close, METH_VARARGS, nullptr},

@@ -36,6 +36,7 @@ struct Consumer {
 PyTypeObject* consumer_type;
 
 Consumer* consumer_of(PyObject* self) { return reinterpret_cast<Consumer*>(self); }
+framelane_consumer* handle_of(PyObject* self) { return consumer_of(self)->handle.get("consumer"); }
 
 #define FIELD(name) offsetof(framelane_consumer_settings, name)
 const Setting kSettings[] = {
@@ -262,7 +263,7 @@ PyObject* connect(PyObject* object, PyObject* arguments, PyObject* named) {
 }
 
 PyObject* fileno(PyObject* object, PyObject*) {
-  framelane_consumer* const handle = consumer_of(object)->handle.get("consumer");
+  framelane_consumer* const handle = handle_of(object);
   if (handle == nullptr) return nullptr;
   int fd = -1;
   if (const framelane_code code = framelane_consumer_event_fd(handle, &fd); code != FRAMELANE_OK) return raise(code);
@@ -270,7 +271,7 @@ PyObject* fileno(PyObject* object, PyObject*) {
 }
 
 PyObject* request_key_unit(PyObject* object, PyObject*) {
-  framelane_consumer* const handle = consumer_of(object)->handle.get("consumer");
+  framelane_consumer* const handle = handle_of(object);
   if (handle == nullptr) return nullptr;
   framelane_upstream wish;
   framelane_upstream_init(&wish, sizeof wish);
@@ -280,22 +281,8 @@ PyObject* request_key_unit(PyObject* object, PyObject*) {
 }
 
 PyObject* stats(PyObject* object, PyObject*) {
-  framelane_consumer* const handle = consumer_of(object)->handle.get("consumer");
+  framelane_consumer* const handle = handle_of(object);
   return handle == nullptr ? nullptr : consumer_stats(handle);
-}
-
-PyObject* interrupt(PyObject* object, PyObject*) {
-  framelane_consumer* const handle = consumer_of(object)->handle.get("consumer");
-  if (handle == nullptr) return nullptr;
-  framelane_consumer_interrupt(handle);
-  Py_RETURN_NONE;
-}
-
-PyObject* resume(PyObject* object, PyObject*) {
-  framelane_consumer* const handle = consumer_of(object)->handle.get("consumer");
-  if (handle == nullptr) return nullptr;
-  framelane_consumer_resume(handle);
-  Py_RETURN_NONE;
 }
 
 PyObject* close(PyObject* object, PyObject*) {
@@ -306,7 +293,7 @@ PyObject* close(PyObject* object, PyObject*) {
 }
 
 PyObject* enter(PyObject* object, PyObject*) {
-  return consumer_of(object)->handle.get("consumer") == nullptr ? nullptr : Ref::of(object).release();
+  return handle_of(object) == nullptr ? nullptr : Ref::of(object).release();
 }
 
 PyObject* iter(PyObject* object) { return Ref::of(object).release(); }
@@ -318,7 +305,7 @@ PyObject* aiter(PyObject* object) {
 }
 
 PyObject* descriptor(PyObject* object, void*) {
-  framelane_consumer* const handle = consumer_of(object)->handle.get("consumer");
+  framelane_consumer* const handle = handle_of(object);
   return handle == nullptr ? nullptr : PyUnicode_FromString(framelane_consumer_descriptor(handle));
 }
 
@@ -388,9 +375,9 @@ PyMethodDef methods[] = {
      "request_key_unit()\n--\n\nAsks the producer for a frame that stands alone (encoded video)."},
     {"stats", stats, METH_NOARGS,
      "stats()\n--\n\nThe counters as a dict; `latency` is a dict of its own, in ns. Any thread."},
-    {"interrupt", interrupt, METH_NOARGS,
+    {"interrupt", act_on<handle_of, framelane_consumer_interrupt>, METH_NOARGS,
      "interrupt()\n--\n\nMakes takes raise Interrupted, until resume(). Any thread."},
-    {"resume", resume, METH_NOARGS, "resume()\n--\n\nEnds interrupt()."},
+    {"resume", act_on<handle_of, framelane_consumer_resume>, METH_NOARGS, "resume()\n--\n\nEnds interrupt()."},
     {"close", close, METH_NOARGS,
      "close()\n--\n\nLeaves the lane; a thread that waits raises Interrupted. Frames that are held stay readable."},
     {"_poll", poll, METH_NOARGS, nullptr},

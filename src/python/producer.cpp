@@ -302,20 +302,6 @@ PyObject* stats(PyObject* object, PyObject*) {
   return handle == nullptr ? nullptr : producer_stats(handle);
 }
 
-PyObject* interrupt(PyObject* object, PyObject*) {
-  framelane_producer* const handle = handle_of(object);
-  if (handle == nullptr) return nullptr;
-  framelane_producer_interrupt(handle);
-  Py_RETURN_NONE;
-}
-
-PyObject* resume(PyObject* object, PyObject*) {
-  framelane_producer* const handle = handle_of(object);
-  if (handle == nullptr) return nullptr;
-  framelane_producer_resume(handle);
-  Py_RETURN_NONE;
-}
-
 PyObject* close(PyObject* object, PyObject*) {
   producer_of(object)->handle.close();
   Py_RETURN_NONE;
@@ -445,9 +431,9 @@ PyMethodDef methods[] = {
     {"reserve", reserve, METH_O, "reserve(size)\n--\n\nMakes room for frames of `size` bytes ahead of time."},
     {"stats", stats, METH_NOARGS,
      "stats()\n--\n\nThe counters as a dict; `consumers` is a list of dicts, latencies are in ns. Any thread."},
-    {"interrupt", interrupt, METH_NOARGS,
+    {"interrupt", act_on<handle_of, framelane_producer_interrupt>, METH_NOARGS,
      "interrupt()\n--\n\nMakes waits raise Interrupted, until resume(). Any thread."},
-    {"resume", resume, METH_NOARGS, "resume()\n--\n\nEnds interrupt()."},
+    {"resume", act_on<handle_of, framelane_producer_resume>, METH_NOARGS, "resume()\n--\n\nEnds interrupt()."},
     {"close", close, METH_NOARGS, "close()\n--\n\nEnds the lane; consumers finish what is published."},
     {"__enter__", enter, METH_NOARGS, nullptr},
     {"__exit__", leave, METH_VARARGS, nullptr},

@@ -84,20 +84,6 @@ PyObject* stats(PyObject* self, PyObject*) {
   return handle == nullptr ? nullptr : server_stats(handle);
 }
 
-PyObject* interrupt(PyObject* self, PyObject*) {
-  framelane_server* const handle = handle_of(self);
-  if (handle == nullptr) return nullptr;
-  framelane_server_interrupt(handle);
-  Py_RETURN_NONE;
-}
-
-PyObject* resume(PyObject* self, PyObject*) {
-  framelane_server* const handle = handle_of(self);
-  if (handle == nullptr) return nullptr;
-  framelane_server_resume(handle);
-  Py_RETURN_NONE;
-}
-
 PyObject* close(PyObject* self, PyObject*) {
   server_of(self)->handle.close();
   Py_RETURN_NONE;
@@ -171,9 +157,9 @@ PyMethodDef server_methods[] = {
     {"next", method(next), METH_VARARGS | METH_KEYWORDS,
      "next(timeout=None)\n--\n\nWaits for the next request. Raises TimeoutError, Interrupted."},
     {"stats", stats, METH_NOARGS, "stats()\n--\n\nThe counters as a dict. Any thread."},
-    {"interrupt", interrupt, METH_NOARGS,
+    {"interrupt", act_on<handle_of, framelane_server_interrupt>, METH_NOARGS,
      "interrupt()\n--\n\nEnds the loop over the server, until resume(). Any thread."},
-    {"resume", resume, METH_NOARGS, "resume()\n--\n\nEnds interrupt()."},
+    {"resume", act_on<handle_of, framelane_server_resume>, METH_NOARGS, "resume()\n--\n\nEnds interrupt()."},
     {"close", close, METH_NOARGS, "close()\n--\n\nLeaves both lanes: the client's waiting calls raise PeerLost."},
     {"__enter__", enter, METH_NOARGS, nullptr},
     {"__exit__", close, METH_VARARGS, nullptr},
