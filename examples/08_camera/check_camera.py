@@ -35,8 +35,9 @@ def main(camera: str, viewer: str) -> int:
                 process.kill()
                 process.wait()
     fine = [process.returncode == 0 for process in processes]
-    fine += [RIGHT.fullmatch(few) is not None and " 20 pictures" in f" {RIGHT.fullmatch(few)[1]} pictures",
-             RIGHT.fullmatch(all_of_them) is not None, re.fullmatch(r"\d+ pictures\n", taken) is not None]
+    looked = RIGHT.fullmatch(few)
+    fine += [looked is not None and looked[1] == "20", RIGHT.fullmatch(all_of_them) is not None,
+             re.fullmatch(r"\d+ pictures\n", taken) is not None]
     if not all(fine):
         print(f"{fine}: the camera said {taken!r}, the viewers {few!r} and {all_of_them!r}", file=sys.stderr)
     return 0 if all(fine) else 1

@@ -207,9 +207,7 @@ const char* framelane_consumer_caps(const framelane_consumer* consumer) {
 
 framelane_code framelane_consumer_send_upstream(framelane_consumer* consumer, const framelane_upstream* upstream) {
   if (consumer == nullptr) return missing("consumer");
-  framelane_upstream from{};
-  from.time = FRAMELANE_NO_TIME;
-  from.proportion = 1.0;
+  framelane_upstream from = default_upstream();
   if (const auto code = copy_in(upstream, from, "framelane_upstream"); code != FRAMELANE_OK) return code;
   if (from.type < FRAMELANE_UPSTREAM_KEY_UNIT || from.type > FRAMELANE_UPSTREAM_QOS) {
     return report(Code::kInvalidArgument, "framelane_upstream.type is none of FRAMELANE_UPSTREAM_");

@@ -16,8 +16,8 @@ Settings rpc_settings(const char* lane, const framelane_rpc_settings& from) {
   to.requests = or_empty(from.requests);
   to.responses = or_empty(from.responses);
   to.burst = from.burst;
-  to.max_request_size = static_cast<std::size_t>(std::min<std::uint64_t>(from.max_request_size, SIZE_MAX));
-  to.max_response_size = static_cast<std::size_t>(std::min<std::uint64_t>(from.max_response_size, SIZE_MAX));
+  to.max_request_size = bytes_of(from.max_request_size);
+  to.max_response_size = bytes_of(from.max_response_size);
   to.spin = static_cast<Spin>(from.spin);
   to.spin_budget = from.spin_budget;
   to.insecure = from.insecure != 0;

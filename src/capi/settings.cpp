@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT
 // Sized structs: defaults, checks, and the C++ settings that they mean.
 #include <cstdio>
-#include <limits>
 #include <string>
 
 #include "framelane/lane/client.hpp"
@@ -15,10 +14,6 @@ namespace framelane::capi {
 namespace {
 
 std::chrono::nanoseconds ns(std::int64_t value) noexcept { return std::chrono::nanoseconds(value); }
-
-std::size_t bytes(std::uint64_t value) noexcept {  // more than a process can have is refused as too large
-  return static_cast<std::size_t>(std::min<std::uint64_t>(value, std::numeric_limits<std::size_t>::max()));
-}
 
 Result<void> last_error_unless_ok(framelane_code code) {
   if (code == FRAMELANE_OK) return {};
@@ -112,6 +107,14 @@ std::function<Admission(const PeerInfo&)> authorizer(framelane_authorize_fn ask,
 
 }  // namespace
 
+framelane_upstream default_upstream() noexcept {
+  framelane_upstream to{};
+  to.type = FRAMELANE_UPSTREAM_KEY_UNIT;
+  to.time = FRAMELANE_NO_TIME;
+  to.proportion = 1.0;
+  return to;
+}
+
 framelane_code check_struct(const void* given, const char* name) noexcept {
   if (given == nullptr) return missing(name);
   const std::size_t size = stated_size(given);
@@ -170,7 +173,7 @@ Result<ProducerSettings> to_settings(const char* lane, const framelane_producer_
   to.max_loans = from.max_loans;
   to.max_held = from.max_held;
   to.max_consumers = from.max_consumers;
-  to.max_frame_size = bytes(from.max_frame_size);
+  to.max_frame_size = bytes_of(from.max_frame_size);
   to.max_side_data = from.max_side_data;
   to.stamps = static_cast<Stamps>(from.stamps);
   to.spin = static_cast<Spin>(from.spin);
@@ -199,7 +202,7 @@ Result<ConsumerSettings> to_settings(const char* lane, const framelane_consumer_
   to.max_held = from.max_held;
   to.reconnect = from.reconnect != 0;
   to.connect_timeout = ns(from.connect_timeout_ns);
-  to.max_frame_size = bytes(from.max_frame_size);
+  to.max_frame_size = bytes_of(from.max_frame_size);
   to.spin = static_cast<Spin>(from.spin);
   to.spin_budget = from.spin_budget;
   to.transport = static_cast<Transport>(from.transport);
@@ -287,9 +290,5 @@ void framelane_event_init(framelane_event* event, size_t size) {
 }
 
 void framelane_upstream_init(framelane_upstream* upstream, size_t size) {
-  framelane_upstream to{};
-  to.type = FRAMELANE_UPSTREAM_KEY_UNIT;
-  to.time = FRAMELANE_NO_TIME;
-  to.proportion = 1.0;
-  init_struct(to, upstream, size);
+  init_struct(default_upstream(), upstream, size);
 }

@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <limits>
 #include <string_view>
 #include <type_traits>
 
@@ -107,6 +108,11 @@ inline std::chrono::nanoseconds timeout_of(std::int64_t ns) noexcept {
   return std::chrono::nanoseconds(std::max<std::int64_t>(ns, 0));  // FRAMELANE_FOREVER is nanoseconds::max()
 }
 
+/// Bytes that a caller wants. More than a process can have stays too much.
+inline std::size_t bytes_of(std::uint64_t value) noexcept {
+  return static_cast<std::size_t>(std::min<std::uint64_t>(value, std::numeric_limits<std::size_t>::max()));
+}
+
 /// Whether `value` is one of an enum's 0 .. last; else the error names the member.
 framelane_code check_enum(std::int32_t value, std::int32_t last, const char* name) noexcept;
 
@@ -114,6 +120,8 @@ framelane_code check_enum(std::int32_t value, std::int32_t last, const char* nam
 Result<ProducerSettings> to_settings(const char* lane, const framelane_producer_settings* given);
 Result<ConsumerSettings> to_settings(const char* lane, const framelane_consumer_settings* given);
 Result<framelane_rpc_settings> to_settings(const framelane_rpc_settings* given);
+
+[[nodiscard]] framelane_upstream default_upstream() noexcept;
 
 inline std::int32_t transport_number(Transport transport) noexcept { return static_cast<std::int32_t>(transport); }
 

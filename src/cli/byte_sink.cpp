@@ -13,21 +13,13 @@
 
 #include "base/clock.hpp"
 #include "base/text.hpp"
+#include "cli/byte_pieces.hpp"
 #include "cli/interruption.hpp"
 
 namespace framelane::cli {
 namespace {
 
-constexpr int kPipeBytes = 1 << 20;
 constexpr auto kGrace = std::chrono::seconds(1);
-
-tl::unexpected<Error> cannot_open(const std::string& name, int error) {
-  const Code code = error == ENOENT   ? Code::kNotFound
-                    : error == EACCES ? Code::kPermission
-                    : error == EINTR  ? Code::kInterrupted
-                                      : Code::kSystem;
-  return fail(code, "cannot write " + name + ": " + base::system_words(error));
-}
 
 }  // namespace
 
@@ -36,7 +28,7 @@ Result<ByteSink> ByteSink::open(const std::string& path, const Interruption* int
   const std::string name = standard ? "standard output" : "'" + base::printable(path, 200) + "'";
   base::UniqueFd fd(standard ? fcntl(STDOUT_FILENO, F_DUPFD_CLOEXEC, 3)
                              : open_patiently(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, interruption));
-  if (!fd.valid()) return cannot_open(name, errno);
+  if (!fd.valid()) return cannot("write", name, errno);
   struct stat status {};
   if (fstat(fd.get(), &status) == 0 && S_ISFIFO(status.st_mode)) fcntl(fd.get(), F_SETPIPE_SZ, kPipeBytes);
   return ByteSink(std::move(fd), name, interruption);
@@ -64,24 +56,15 @@ bool ByteSink::gave_up() {
 }
 
 Result<void> ByteSink::write_pieces(std::span<iovec> pieces) {
+  pieces = pieces_after(pieces, 0);
   while (!pieces.empty()) {
-    if (pieces.front().iov_len == 0) {
-      pieces = pieces.subspan(1);
-      continue;
-    }
     if (gave_up()) return fail(Code::kInterrupted, "interrupted while nobody read " + name_);
     const ssize_t put =
         writev(fd_.get(), pieces.data(), static_cast<int>(std::min<std::size_t>(pieces.size(), IOV_MAX)));
     if (put < 0 && errno != EINTR) return cannot_write(errno);
-    std::size_t left = put < 0 ? 0 : static_cast<std::size_t>(put);
-    position_ += left;
-    while (!pieces.empty() && left >= pieces.front().iov_len) {
-      left -= pieces.front().iov_len;
-      pieces = pieces.subspan(1);
-    }
-    if (left == 0) continue;
-    pieces.front().iov_base = static_cast<std::byte*>(pieces.front().iov_base) + left;
-    pieces.front().iov_len -= left;
+    const std::size_t written = put < 0 ? 0 : static_cast<std::size_t>(put);
+    position_ += written;
+    pieces = pieces_after(pieces, written);
   }
   return {};
 }

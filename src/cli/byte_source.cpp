@@ -13,35 +13,10 @@
 #include <unistd.h>
 
 #include "base/text.hpp"
+#include "cli/byte_pieces.hpp"
 #include "cli/interruption.hpp"
 
 namespace framelane::cli {
-namespace {
-
-constexpr int kPipeBytes = 1 << 20;  // what an unprivileged process may ask for: fewer and larger reads
-
-tl::unexpected<Error> cannot(const std::string& verb, const std::string& name, int error) {
-  const Code code = error == ENOENT   ? Code::kNotFound
-                    : error == EACCES ? Code::kPermission
-                    : error == EINTR  ? Code::kInterrupted
-                                      : Code::kSystem;
-  return fail(code, "cannot " + verb + " " + name + ": " + base::system_words(error));
-}
-
-// Takes `count` bytes off the front of the pieces; returns the first one that has any left.
-std::span<iovec> pieces_after(std::span<iovec> pieces, std::size_t count) {
-  while (!pieces.empty() && count >= pieces.front().iov_len) {
-    count -= pieces.front().iov_len;
-    pieces = pieces.subspan(1);
-  }
-  if (!pieces.empty() && count > 0) {
-    pieces.front().iov_base = static_cast<std::byte*>(pieces.front().iov_base) + count;
-    pieces.front().iov_len -= count;
-  }
-  return pieces;
-}
-
-}  // namespace
 
 Result<ByteSource> ByteSource::open(const std::string& path, const Interruption* interruption) {
   const bool standard = path == "-";

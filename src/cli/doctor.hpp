@@ -5,6 +5,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 
 #include "framelane/base/result.hpp"
 
@@ -27,6 +28,10 @@ struct Finding {
   std::string change;  ///< a command or what to do; empty when there is nothing to change
   bool fatal = false;  ///< no lane works here
 };
+/// All is well; `means` and `change` show with --all.
+[[nodiscard]] inline Finding fine(std::string found, std::string means = {}, std::string change = {}) {
+  return {Verdict::kOk, std::move(found), std::move(means), std::move(change), false};
+}
 
 /// Where a probe finds the system.
 struct System {

@@ -38,10 +38,8 @@ namespace {
 constexpr std::size_t kPage = 4096;
 constexpr const char* kFilter =
     "allow the call in the container's seccomp profile (docker run --security-opt seccomp=unconfined shows whether it "
-    "is "
-    "that), or use a newer kernel";
+    "is that), or use a newer kernel";
 
-Finding fine(std::string found) { return {Verdict::kOk, std::move(found), {}, {}, false}; }
 Finding missing(Verdict verdict, const char* means, const char* change, bool fatal) {
   return {verdict, "no: " + base::system_words(errno), means, change, fatal};
 }
@@ -55,7 +53,7 @@ Finding sealed_memory(const System&) {
 Finding noexec_seal(const System&) {
   const base::UniqueFd fd(memfd_create("framelane-doctor", MFD_CLOEXEC | MFD_ALLOW_SEALING | MFD_NOEXEC_SEAL));
   if (fd.valid()) return fine("yes");
-  return {Verdict::kOk, "no (before Linux 6.3)", "lanes do without it", {}, false};
+  return fine("no (before Linux 6.3)", "lanes do without it");
 }
 
 Finding future_write(const System&) {
@@ -111,7 +109,7 @@ Finding peer_pidfd(const System&) {
     const base::UniqueFd closes(pidfd);
     return fine("yes");
   }
-  return {Verdict::kOk, "no (before Linux 6.5)", "lanes use pidfd_open instead", {}, false};
+  return fine("no (before Linux 6.5)", "lanes use pidfd_open instead");
 }
 
 Finding event_fd(const System&) {

@@ -32,7 +32,6 @@ namespace {
 
 namespace fs = std::filesystem;
 
-Finding fine(std::string found) { return {Verdict::kOk, std::move(found), {}, {}, false}; }
 Finding fatal(std::string found, std::string means, std::string change) {
   return {Verdict::kProblem, std::move(found), std::move(means), std::move(change), true};
 }
@@ -106,12 +105,9 @@ Finding stale_files(const System& system) {
     }
   }
   if (stale.empty()) return fine(fmt::format("none; {} lane{} in use", lanes, lanes == 1 ? "" : "s"));
-  return {Verdict::kOk,
-          fmt::format("{} socket{} of dead producers ({}{}); {} in use", stale.size(), stale.size() == 1 ? "" : "s",
-                      stale.front(), stale.size() == 1 ? "" : ", ...", lanes),
-          "the next producer of the name replaces it",
-          {},
-          false};
+  return fine(fmt::format("{} socket{} of dead producers ({}{}); {} in use", stale.size(), stale.size() == 1 ? "" : "s",
+                          stale.front(), stale.size() == 1 ? "" : ", ...", lanes),
+              "the next producer of the name replaces it");
 }
 
 // --- a lane, in a directory of its own
@@ -230,8 +226,7 @@ Finding wake(const System&) {
   const double p50 = static_cast<double>(samples[samples.size() / 2]) / 1000;
   const double p99 = static_cast<double>(samples[samples.size() * 99 / 100]) / 1000;
   const std::string found = fmt::format("p50 {:.1f} µs, p99 {:.1f} µs", p50, p99);
-  if (p99 < 500)
-    return {Verdict::kOk, found, "what a frame costs an end that sleeps; --spin busy avoids it", {}, false};
+  if (p99 < 500) return fine(found, "what a frame costs an end that sleeps; --spin busy avoids it");
   return {Verdict::kNote, found, "a frame that meets a sleeping end waits so long",
           "stop other work on these CPUs, or spin (--spin busy) on ones of its own", false};
 }
@@ -271,8 +266,7 @@ Finding plugin(const System&) {
     const std::string file = folder + "/libgstframelane.so";
     if (access(file.c_str(), R_OK) == 0) return fine(file);
   }
-  return {Verdict::kOk, "not found", "gst-launch-1.0 has no lanesink and lanesrc", "install it, or set GST_PLUGIN_PATH",
-          false};
+  return fine("not found", "gst-launch-1.0 has no lanesink and lanesrc", "install it, or set GST_PLUGIN_PATH");
 }
 
 constexpr std::array kProbes{

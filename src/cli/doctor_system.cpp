@@ -49,7 +49,7 @@ std::string limit_text(rlim_t value, bool bytes) {
 
 Finding open_files(const System&) {
   const rlim_t soft = limit_of(RLIMIT_NOFILE).rlim_cur;
-  if (soft == RLIM_INFINITY || soft >= 256) return {Verdict::kOk, limit_text(soft, false), {}, {}, false};
+  if (soft == RLIM_INFINITY || soft >= 256) return fine(limit_text(soft, false));
   return {soft < 32 ? Verdict::kProblem : Verdict::kNote, limit_text(soft, false),
           "each consumer takes some four of the producer's descriptors; beyond the limit it is refused",
           "ulimit -n 1024, or LimitNOFILE=1024 in the unit", false};
@@ -57,7 +57,7 @@ Finding open_files(const System&) {
 
 Finding locked_memory(const System&) {
   const rlim_t soft = limit_of(RLIMIT_MEMLOCK).rlim_cur;
-  if (soft == RLIM_INFINITY || soft >= 64 * kMiB) return {Verdict::kOk, limit_text(soft, true), {}, {}, false};
+  if (soft == RLIM_INFINITY || soft >= 64 * kMiB) return fine(limit_text(soft, true));
   return {Verdict::kNote, limit_text(soft, true),
           "a program can't lock its frames: under memory pressure they may be slow",
           "ulimit -l unlimited, or LimitMEMLOCK=infinity in the unit", false};
@@ -65,14 +65,14 @@ Finding locked_memory(const System&) {
 
 Finding file_size(const System&) {
   const rlim_t soft = limit_of(RLIMIT_FSIZE).rlim_cur;
-  if (soft == RLIM_INFINITY || soft >= 1024 * kMiB) return {Verdict::kOk, limit_text(soft, true), {}, {}, false};
+  if (soft == RLIM_INFINITY || soft >= 1024 * kMiB) return fine(limit_text(soft, true));
   return {Verdict::kNote, limit_text(soft, true), "it counts for the memory of frames, too: larger lanes can't be made",
           "ulimit -f unlimited", false};
 }
 
 Finding address_space(const System&) {
   const rlim_t soft = limit_of(RLIMIT_AS).rlim_cur;
-  if (soft == RLIM_INFINITY || soft >= 1024 * kMiB) return {Verdict::kOk, limit_text(soft, true), {}, {}, false};
+  if (soft == RLIM_INFINITY || soft >= 1024 * kMiB) return fine(limit_text(soft, true));
   return {Verdict::kNote, limit_text(soft, true), "a lane of large frames needs more: slots are address space first",
           "ulimit -v unlimited", false};
 }
@@ -106,12 +106,12 @@ Finding cgroup_memory(const System& system) {
     if (!limit || !usage || *limit > (std::uint64_t{1} << 60)) continue;  // "max", or v1's largest number
     const std::uint64_t left = *limit - std::min(*limit, *usage);
     const std::string found = fmt::format("{} of {} left", mebibytes(left), mebibytes(*limit));
-    if (left >= 256 * kMiB) return {Verdict::kOk, found, {}, {}, false};
+    if (left >= 256 * kMiB) return fine(found);
     return {left < 32 * kMiB ? Verdict::kProblem : Verdict::kNote, found,
             "frames count as memory of this group: a lane that doesn't fit gets its process killed",
             "systemctl set-property UNIT MemoryMax=..., or docker run --memory", false};
   }
-  return {Verdict::kOk, "no limit", {}, {}, false};
+  return fine("no limit");
 }
 
 // --- time and CPUs
@@ -129,15 +129,15 @@ Finding clock_source(const System& system) {
       system.read("/sys/devices/system/clocksource/clocksource0/current_clocksource").value_or("not known");
   const double cost = clock_read_ns();
   const std::string found = fmt::format("{}, {:.0f} ns a reading", source, cost);
-  if (cost < 150) return {Verdict::kOk, found, {}, {}, false};
+  if (cost < 150) return fine(found);
   return {Verdict::kNote, found, "each time stamp of a frame costs that much: the clock is read by a system call",
           "boot with clocksource=tsc if the CPU's is stable, or use --stamps off", false};
 }
 
 Finding governor(const System& system) {
   const auto word = system.read("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor");
-  if (!word) return {Verdict::kOk, "none (fixed, or a virtual machine)", {}, {}, false};
-  if (*word == "performance") return {Verdict::kOk, *word, {}, {}, false};
+  if (!word) return fine("none (fixed, or a virtual machine)");
+  if (*word == "performance") return fine(*word);
   return {Verdict::kNote, *word, "a CPU that slept is slow for the first tens of microseconds after a wake",
           "cpupower frequency-set -g performance", false};
 }
@@ -153,15 +153,15 @@ Finding cpus(const System& system) {
     return {Verdict::kNote, found, "nobody can spin for a frame: each one costs a wake, 50 µs and more",
             "give the machine a second CPU", false};
   }
-  if (!threads) return {Verdict::kOk, found, {}, {}, false};
-  return {Verdict::kOk, found, "ends that spin are best on different cores: CPUs " + siblings + " are one", {}, false};
+  if (!threads) return fine(found);
+  return fine(found, "ends that spin are best on different cores: CPUs " + siblings + " are one");
 }
 
 Finding isolated(const System& system) {
   const std::string list = system.read("/sys/devices/system/cpu/isolated").value_or("");
-  if (!list.empty()) return {Verdict::kOk, "CPUs " + list, "bind the ends of a lane to them (taskset)", {}, false};
-  return {Verdict::kOk, "none", "other work can delay a spinning end by a time slice",
-          "for steady latency: isolcpus=2,3 nohz_full=2,3 on the kernel's command line", false};
+  if (!list.empty()) return fine("CPUs " + list, "bind the ends of a lane to them (taskset)");
+  return fine("none", "other work can delay a spinning end by a time slice",
+              "for steady latency: isolcpus=2,3 nohz_full=2,3 on the kernel's command line");
 }
 
 // In a thread of its own, which takes the right with it.
@@ -177,7 +177,7 @@ Finding real_time(const System&) {
   pthread_t thread{};
   if (pthread_create(&thread, nullptr, try_fifo, &error) == 0) pthread_join(thread, nullptr);
   const std::string limit = limit_text(limit_of(RLIMIT_RTPRIO).rlim_cur, false);
-  if (error == 0) return {Verdict::kOk, fmt::format("SCHED_FIFO is allowed (RTPRIO {})", limit), {}, {}, false};
+  if (error == 0) return fine(fmt::format("SCHED_FIFO is allowed (RTPRIO {})", limit));
   return {Verdict::kNote, fmt::format("SCHED_FIFO is refused (RTPRIO {})", limit),
           "audio callbacks and other hard deadlines compete with everything else",
           "add \"@audio - rtprio 95\" to /etc/security/limits.d/audio.conf and yourself to that group", false};
@@ -188,8 +188,8 @@ Finding real_time(const System&) {
 Finding socket_buffer(const System& system, const char* file, const char* name) {
   constexpr std::uint64_t kWanted = 4 * kMiB;
   const auto most = number_of(system.read(std::string("/proc/sys/net/core/") + file));
-  if (!most) return {Verdict::kOk, "not known", {}, {}, false};
-  if (*most >= kWanted) return {Verdict::kOk, fmt::format("{} KiB", *most / 1024), {}, {}, false};
+  if (!most) return fine("not known");
+  if (*most >= kWanted) return fine(fmt::format("{} KiB", *most / 1024));
   return {Verdict::kNote, fmt::format("{} KiB", *most / 1024),
           "frames larger than that need several wakes over UDS and TCP (shared memory doesn't care)",
           fmt::format("sysctl -w net.core.{}={}", name, kWanted), false};
@@ -213,9 +213,9 @@ Finding huge_pages(const System& system) {
     if (line.starts_with("HugePages_Total:")) reserved = line.substr(line.find_last_of(' ') + 1);
   }
   const std::string found = fmt::format("shared memory: {}; reserved: {}", memory, reserved);
-  if (memory != "never" && memory != "not known") return {Verdict::kOk, found, {}, {}, false};
-  return {Verdict::kOk, found, "the first touch of a very large frame costs some hundred page faults",
-          "echo advise > /sys/kernel/mm/transparent_hugepage/shmem_enabled", false};
+  if (memory != "never" && memory != "not known") return fine(found);
+  return fine(found, "the first touch of a very large frame costs some hundred page faults",
+              "echo advise > /sys/kernel/mm/transparent_hugepage/shmem_enabled");
 }
 
 Finding container(const System& system) {
@@ -226,10 +226,9 @@ Finding container(const System& system) {
   std::string found =
       system.exists("/.dockerenv") || system.exists("/run/.containerenv") ? "in a container" : "no container";
   found += filtered ? ", system calls are filtered" : "";
-  if (found == "no container") return {Verdict::kOk, found, {}, {}, false};
-  return {Verdict::kOk, found,
-          "lanes to other containers need a directory that both mount, and one pid namespace or uid",
-          "docker run -v /run/lanes:/run/lanes -e FRAMELANE_DIR=/run/lanes --pid host", false};
+  if (found == "no container") return fine(found);
+  return fine(found, "lanes to other containers need a directory that both mount, and one pid namespace or uid",
+              "docker run -v /run/lanes:/run/lanes -e FRAMELANE_DIR=/run/lanes --pid host");
 }
 
 constexpr std::array kProbes{Probe{"limits", "open files", open_files},

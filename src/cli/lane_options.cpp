@@ -14,6 +14,12 @@ const std::map<std::string, Transport> kTransports{
 const std::map<std::string, Leaky> kLeaky{
     {"no", Leaky::kNo}, {"upstream", Leaky::kUpstream}, {"downstream", Leaky::kDownstream}};
 
+const std::map<std::string, std::optional<FileFormat>> kFormats{{"auto", std::nullopt},
+                                                                {"raw", FileFormat::kRaw},
+                                                                {"y4m", FileFormat::kY4m},
+                                                                {"wav", FileFormat::kWav},
+                                                                {"npy", FileFormat::kNpy}};
+
 constexpr double kMostSeconds = 1e6;
 
 // Nothing for text that is none.
@@ -49,6 +55,10 @@ CLI::Option* add_duration(CLI::App& command, const std::string& name, std::chron
     return parse_seconds(words.at(0), or_none, value);
   };
   return command.add_option(name, parse, description)->type_name(or_none ? "S|none" : "S")->expected(1);
+}
+
+void add_format_option(CLI::App& command, std::optional<FileFormat>& format, const std::string& description) {
+  add_choice(command, "--format", format, kFormats, "auto|raw|y4m|wav|npy", description);
 }
 
 void add_ends_options(CLI::App& command, ProducerSettings& settings) { add_shared(command, settings); }

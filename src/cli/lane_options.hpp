@@ -3,11 +3,14 @@
 
 #include <chrono>
 #include <map>
+#include <optional>
 #include <string>
 
 #include <CLI/CLI.hpp>
 
 #include "framelane/lane/settings.hpp"
+
+#include "cli/frame_file.hpp"
 
 // Options that subcommands share. A type name of words with | between them is what shell completion offers.
 namespace framelane::cli {
@@ -32,6 +35,9 @@ CLI::Option* add_choice(CLI::App& command, const std::string& name, Value& value
 /// Seconds with decimals; with `or_none`, also "none" for kForever.
 CLI::Option* add_duration(CLI::App& command, const std::string& name, std::chrono::nanoseconds& value,
                           const std::string& description, bool or_none);
+
+/// --format; nothing for "auto".
+void add_format_option(CLI::App& command, std::optional<FileFormat>& format, const std::string& description);
 
 /// The lane and what both ends of it need: transport, spin, psk-file, max-frame-size.
 void add_ends_options(CLI::App& command, ProducerSettings& settings);

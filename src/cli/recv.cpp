@@ -47,16 +47,11 @@ constexpr std::uint32_t kLayoutState = 0;                    // of lanesink's kS
 constexpr auto kLookEvery = std::chrono::milliseconds(250);  // whether somebody still reads the output
 
 const std::map<std::string, Mode> kModes{{"every", Mode::kEvery}, {"latest", Mode::kLatest}};
-const std::map<std::string, std::optional<FileFormat>> kFormats{{"auto", std::nullopt},
-                                                                {"raw", FileFormat::kRaw},
-                                                                {"y4m", FileFormat::kY4m},
-                                                                {"wav", FileFormat::kWav},
-                                                                {"npy", FileFormat::kNpy}};
 
 struct Options {
   ConsumerSettings settings;
   std::string file = "-";
-  std::string format = "auto";
+  std::optional<FileFormat> format;
   std::uint64_t frames = 0;  // 0: until the end
   std::chrono::nanoseconds timeout = kForever;
   bool no_gating = false;
@@ -150,7 +145,7 @@ int Receiving::open() {
     pattern_ = Pattern::parse(options_.file);
     if (!pattern_) return failed("--split needs a FILE with one %d (or %04d) in it, where the numbers go", kUsage);
   }
-  format_ = kFormats.at(options_.format).value_or(format_of_name(options_.file).value_or(FileFormat::kRaw));
+  format_ = options_.format.value_or(format_of_name(options_.file).value_or(FileFormat::kRaw));
   if (options_.file == "-" && isatty(STDOUT_FILENO) != 0) {
     return failed("standard output is a terminal: name a FILE, or a program that reads frames (| ...)", kUsage);
   }
@@ -319,9 +314,7 @@ void add_recv(CLI::App& app, Action& chosen) {
   command.footer(kFooter);
   add_ends_options(command, options->settings);
   command.add_option("FILE", options->file, "Where they go (standard output)")->type_name("");
-  command.add_option("--format", options->format, "Of the output (auto)")
-      ->type_name("auto|raw|y4m|wav|npy")
-      ->check(CLI::IsMember(&kFormats).description(""));
+  add_format_option(command, options->format, "Of the output (auto)");
   command.add_option("--frames", options->frames, "Ends after so many (the end of the stream)")
       ->type_name("N")
       ->check(CLI::Range(std::uint64_t{1}, std::uint64_t{1} << 62));

@@ -44,16 +44,10 @@ constexpr const char* kFooter =
 constexpr auto kDrainLimit = std::chrono::seconds(10);   // for consumers that stand still at the end
 constexpr auto kHurriedDrain = std::chrono::seconds(1);  // after a signal
 
-const std::map<std::string, std::optional<FileFormat>> kFormats{{"auto", std::nullopt},
-                                                                {"raw", FileFormat::kRaw},
-                                                                {"y4m", FileFormat::kY4m},
-                                                                {"wav", FileFormat::kWav},
-                                                                {"npy", FileFormat::kNpy}};
-
 struct Options {
   ProducerSettings settings;
   std::string file = "-";
-  std::string format = "auto";
+  std::optional<FileFormat> format;
   ReadOptions read;
   std::string fps;
   bool realtime = false;
@@ -135,8 +129,8 @@ int Sending::failed(const Error& error, int code) {
 int Sending::open() {
   auto source = ByteSource::open(options_.file, &interruption_);
   if (!source) return failed(source.error(), source.error().code == Code::kInterrupted ? kInterrupted : kFailed);
-  if (const auto said = kFormats.at(options_.format)) {
-    format_ = *said;
+  if (options_.format) {
+    format_ = *options_.format;
   } else {
     const auto start = source->peek(kMagicBytes);
     if (!start) return failed(start.error(), code_of(start.error()));
@@ -301,9 +295,7 @@ void add_send(CLI::App& app, Action& chosen) {
   command.footer(kFooter);
   add_ends_options(command, options->settings);
   command.add_option("FILE", options->file, "What to send (standard input)")->type_name("");
-  command.add_option("--format", options->format, "Of the input (auto)")
-      ->type_name("auto|raw|y4m|wav|npy")
-      ->check(CLI::IsMember(&kFormats).description(""));
+  add_format_option(command, options->format, "Of the input (auto)");
   command.add_option("--caps", options->read.caps, "Raw: what the frames are")->type_name("CAPS");
   command.add_option("--frame-size", options->read.frame_size, "Raw: bytes of a frame")
       ->type_name("B")

@@ -128,11 +128,13 @@ void add_top(CLI::App& app, Action& chosen) {
       ->type_name("S")
       ->check(CLI::Range(0.1, 3600.0));
   std::map<std::string, SortKey> keys;
+  std::string type;
   for (const SortKey key : {SortKey::kName, SortKey::kFps, SortKey::kRate, SortKey::kUnread, SortKey::kDrops,
-                            SortKey::kConsumers, SortKey::kLatency})
+                            SortKey::kConsumers, SortKey::kLatency}) {
     keys[std::string(name_of(key))] = key;
-  add_choice(command, "--sort", options->sort, keys, "name|fps|rate|unread|drops|consumers|latency",
-             "What orders the lanes (name)");
+    type += (type.empty() ? "" : "|") + std::string(name_of(key));
+  }
+  add_choice(command, "--sort", options->sort, keys, type, "What orders the lanes (name)");
   command.add_flag("--once", options->once, "One interval as text, then the end");
   command.add_flag("--json", options->json, "One JSON object a line, each interval");
   command.callback([options, &chosen] { chosen = [options] { return run(*options); }; });

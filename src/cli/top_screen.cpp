@@ -40,7 +40,6 @@ Line heading_of(const Columns<Row>& columns) {
   return {{text, Style::kHeading}};
 }
 
-/// Rows without numbers show `instead` behind the first column.
 template <class Row>
 Line line_of(const Columns<Row>& columns, const Row& row) {
   Line line;

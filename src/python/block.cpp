@@ -11,20 +11,16 @@ namespace framelane::python {
 const char kNumpyDoc[] =
     "numpy()\n--\n\n"
     "The frame as numpy arrays on the lane's own memory: nothing is copied. A received frame's can't be written to.\n\n"
-    "Packed video (BGR, RGB, GRAY8, ...): one array [height, width, channels]. Planar video: a dict of planes by "
-    "name,\n"
-    "\"y\" [height, width], and \"u\", \"v\" [rows, columns] or \"uv\" [rows, columns, 2], with the strides of the "
-    "frame.\n"
-    "Audio: [samples, channels]. A tensor: its own shape; several: a dict by name. All else: uint8 [bytes].\n"
-    "The slot goes back to the lane when the last array is gone.";
+    "Packed video (BGR, RGB, GRAY8, ...): one array [height, width, channels]. Planar video: a dict of planes by\n"
+    "name, \"y\" [height, width], and \"u\", \"v\" [rows, columns] or \"uv\" [rows, columns, 2], with the strides\n"
+    "of the frame. Audio: [samples, channels]. A tensor: its own shape; several: a dict by name. All else: uint8\n"
+    "[bytes]. The slot goes back to the lane when the last array is gone.";
 
 const char kDlpackDoc[] =
     "__dlpack__(*, stream=None, max_version=None, dl_device=None, copy=None)\n--\n\n"
-    "For from_dlpack() of numpy, torch, jax, ...: the lane's own memory, or with copy=True a private copy. Read-only "
-    "memory\n"
-    "is marked so from max_version (1, 0) on. Who asks without it is told nothing: torch then has a tensor that "
-    "mustn't be\n"
-    "written to (the process would get SIGSEGV); give it copy=True where that could happen.";
+    "For from_dlpack() of numpy, torch, jax, ...: the lane's own memory, or with copy=True a private copy. Read-only\n"
+    "memory is marked so from max_version (1, 0) on. Who asks without it is told nothing: torch then has a tensor\n"
+    "that mustn't be written to (the process would get SIGSEGV); give it copy=True where that could happen.";
 
 namespace {
 
@@ -134,11 +130,9 @@ PyMethodDef view_methods[] = {
 PyGetSetDef view_properties[] = {FRAMELANE_BLOCK_PROPERTIES, {nullptr, nullptr, nullptr, nullptr, nullptr}};
 
 const char kViewDoc[] =
-    "An array in a frame, a loan or an answer: numpy.asarray(), memoryview() and from_dlpack() read the lane's own "
-    "memory.\n"
-    "The slot stays with us as long as any of them lives. Of a loan: view[...] = x copies into it, and refuses what "
-    "has\n"
-    "another shape or type.";
+    "An array in a frame, a loan or an answer: numpy.asarray(), memoryview() and from_dlpack() read the lane's own\n"
+    "memory. The slot stays with us as long as any of them lives. Of a loan: view[...] = x copies into it, and\n"
+    "refuses what has another shape or type.";
 
 PyType_Slot view_slots[] = {{Py_tp_doc, const_cast<char*>(kViewDoc)},
                             {Py_tp_dealloc, reinterpret_cast<void*>(block_dealloc)},

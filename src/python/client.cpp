@@ -167,20 +167,6 @@ PyObject* stats(PyObject* self, PyObject*) {
   return handle == nullptr ? nullptr : client_stats(handle);
 }
 
-PyObject* interrupt(PyObject* self, PyObject*) {
-  framelane_client* const handle = handle_of(self);
-  if (handle == nullptr) return nullptr;
-  framelane_client_interrupt(handle);
-  Py_RETURN_NONE;
-}
-
-PyObject* resume(PyObject* self, PyObject*) {
-  framelane_client* const handle = handle_of(self);
-  if (handle == nullptr) return nullptr;
-  framelane_client_resume(handle);
-  Py_RETURN_NONE;
-}
-
 PyObject* close(PyObject* self, PyObject*) {
   client_of(self)->handle.close();
   Py_RETURN_NONE;
@@ -217,9 +203,8 @@ void dealloc_client(PyObject* self) {
 
 PyMethodDef client_methods[] = {
     {"call", method(call), METH_VARARGS | METH_KEYWORDS,
-     "call(request, timeout=None)\n--\n\nSends bytes and waits for the answer, a read-only View on the frame in which "
-     "the\n"
-     "server wrote it (bytes(answer) copies it). The server drops a request whose timeout (seconds) is over.\n"
+     "call(request, timeout=None)\n--\n\nSends bytes and waits for the answer, a read-only View on the frame in which\n"
+     "the server wrote it (bytes(answer) copies it). The server drops a request whose timeout (seconds) is over.\n"
      "Raises TimeoutError, PeerLost, Full, TooLarge, ..., and what the server answers with respond_error()."},
     {"start", method(start), METH_VARARGS | METH_KEYWORDS,
      "start(request, timeout=None)\n--\n\nSends bytes; the answer comes from the Call's wait(). Up to `burst` at a "
@@ -227,9 +212,9 @@ PyMethodDef client_methods[] = {
     {"connect", method(connect), METH_VARARGS | METH_KEYWORDS,
      "connect(timeout=None)\n--\n\nWaits until a server is there; a call does that by itself."},
     {"stats", stats, METH_NOARGS, "stats()\n--\n\nThe counters as a dict. Any thread."},
-    {"interrupt", interrupt, METH_NOARGS,
+    {"interrupt", act_on<handle_of, framelane_client_interrupt>, METH_NOARGS,
      "interrupt()\n--\n\nMakes waits raise Interrupted, until resume(). Any thread."},
-    {"resume", resume, METH_NOARGS, "resume()\n--\n\nEnds interrupt()."},
+    {"resume", act_on<handle_of, framelane_client_resume>, METH_NOARGS, "resume()\n--\n\nEnds interrupt()."},
     {"close", close, METH_NOARGS, "close()\n--\n\nLeaves both lanes. Answers stay readable."},
     {"__enter__", enter, METH_NOARGS, nullptr},
     {"__exit__", close, METH_VARARGS, nullptr},
@@ -239,9 +224,9 @@ PyGetSetDef client_properties[] = {{"connected", connected, nullptr, "True while
                                    {nullptr, nullptr, nullptr, nullptr, nullptr}};
 
 const char kClientDoc[] =
-    "Client(lane=None, *, requests=None, responses=None, burst=16, max_request_size=1048576, "
-    "max_response_size=1048576,\n"
-    "       connect_timeout=10.0, spin=\"adaptive\", spin_budget=0.02, insecure=False, psk_file=None)\n--\n\n"
+    "Client(lane=None, *, requests=None, responses=None, burst=16, max_request_size=1048576,\n"
+    "       max_response_size=1048576, connect_timeout=10.0, spin=\"adaptive\", spin_budget=0.02,\n"
+    "       insecure=False, psk_file=None)\n--\n\n"
     "Asking end of a pair of lanes: bytes to a Server, and each one's answer. Any thread may call.";
 
 PyType_Slot client_slots[] = {{Py_tp_doc, const_cast<char*>(kClientDoc)},

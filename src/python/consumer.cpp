@@ -36,6 +36,7 @@ struct Consumer {
 PyTypeObject* consumer_type;
 
 Consumer* consumer_of(PyObject* self) { return reinterpret_cast<Consumer*>(self); }
+framelane_consumer* handle_of(PyObject* self) { return consumer_of(self)->handle.get("consumer"); }
 
 #define FIELD(name) offsetof(framelane_consumer_settings, name)
 const Setting kSettings[] = {
@@ -262,7 +263,7 @@ PyObject* connect(PyObject* object, PyObject* arguments, PyObject* named) {
 }
 
 PyObject* fileno(PyObject* object, PyObject*) {
-  framelane_consumer* const handle = consumer_of(object)->handle.get("consumer");
+  framelane_consumer* const handle = handle_of(object);
   if (handle == nullptr) return nullptr;
   if (consumer_of(object)->handle.is_used()) return busy();  // the first call changes who waits
   int fd = -1;
@@ -271,7 +272,7 @@ PyObject* fileno(PyObject* object, PyObject*) {
 }
 
 PyObject* request_key_unit(PyObject* object, PyObject*) {
-  framelane_consumer* const handle = consumer_of(object)->handle.get("consumer");
+  framelane_consumer* const handle = handle_of(object);
   if (handle == nullptr) return nullptr;
   framelane_upstream wish;
   framelane_upstream_init(&wish, sizeof wish);
@@ -281,22 +282,8 @@ PyObject* request_key_unit(PyObject* object, PyObject*) {
 }
 
 PyObject* stats(PyObject* object, PyObject*) {
-  framelane_consumer* const handle = consumer_of(object)->handle.get("consumer");
+  framelane_consumer* const handle = handle_of(object);
   return handle == nullptr ? nullptr : consumer_stats(handle);
-}
-
-PyObject* interrupt(PyObject* object, PyObject*) {
-  framelane_consumer* const handle = consumer_of(object)->handle.get("consumer");
-  if (handle == nullptr) return nullptr;
-  framelane_consumer_interrupt(handle);
-  Py_RETURN_NONE;
-}
-
-PyObject* resume(PyObject* object, PyObject*) {
-  framelane_consumer* const handle = consumer_of(object)->handle.get("consumer");
-  if (handle == nullptr) return nullptr;
-  framelane_consumer_resume(handle);
-  Py_RETURN_NONE;
 }
 
 PyObject* close(PyObject* object, PyObject*) {
@@ -307,7 +294,7 @@ PyObject* close(PyObject* object, PyObject*) {
 }
 
 PyObject* enter(PyObject* object, PyObject*) {
-  return consumer_of(object)->handle.get("consumer") == nullptr ? nullptr : Ref::of(object).release();
+  return handle_of(object) == nullptr ? nullptr : Ref::of(object).release();
 }
 
 PyObject* iter(PyObject* object) { return Ref::of(object).release(); }
@@ -319,7 +306,7 @@ PyObject* aiter(PyObject* object) {
 }
 
 PyObject* descriptor(PyObject* object, void*) {
-  framelane_consumer* const handle = consumer_of(object)->handle.get("consumer");
+  framelane_consumer* const handle = handle_of(object);
   return handle == nullptr ? nullptr : PyUnicode_FromString(framelane_consumer_descriptor(handle));
 }
 
@@ -373,28 +360,25 @@ void dealloc(PyObject* object) {
 
 PyMethodDef methods[] = {
     {"take", method(take), METH_VARARGS | METH_KEYWORDS,
-     "take(timeout=...)\n--\n\nWaits for the next frame, at most `timeout` seconds (None: for ever; the default is "
-     "the\n"
-     "consumer's own). It is valid until release() or its last reference.\n"
+     "take(timeout=...)\n--\n\nWaits for the next frame, at most `timeout` seconds (None: for ever; the default is\n"
+     "the consumer's own). It is valid until release() or its last reference.\n"
      "Raises TimeoutError, EndOfStream, NotFound, PeerLost, Interrupted, ProtocolError, ..."},
     {"try_take", try_take, METH_NOARGS, "try_take()\n--\n\nThe next frame if it is there, else None; never waits."},
     {"take_many", method(take_many), METH_VARARGS | METH_KEYWORDS,
-     "take_many(count, timeout=...)\n--\n\nWaits for one frame and takes up to `count` that are there, as a list. "
-     "Beyond\n"
-     "max_held they are private copies."},
+     "take_many(count, timeout=...)\n--\n\nWaits for one frame and takes up to `count` that are there, as a list.\n"
+     "Beyond max_held they are private copies."},
     {"connect", method(connect), METH_VARARGS | METH_KEYWORDS,
      "connect(timeout=...)\n--\n\nWaits until a producer is connected; a take does that by itself."},
     {"fileno", fileno, METH_NOARGS,
-     "fileno()\n--\n\nA descriptor for select, poll, epoll or an event loop: readable when a take wouldn't wait. It "
-     "isn't to\n"
-     "be read; call try_take() until it says None."},
+     "fileno()\n--\n\nA descriptor for select, poll, epoll or an event loop: readable when a take wouldn't wait. It\n"
+     "isn't to be read; call try_take() until it says None."},
     {"request_key_unit", request_key_unit, METH_NOARGS,
      "request_key_unit()\n--\n\nAsks the producer for a frame that stands alone (encoded video)."},
     {"stats", stats, METH_NOARGS,
      "stats()\n--\n\nThe counters as a dict; `latency` is a dict of its own, in ns. Any thread."},
-    {"interrupt", interrupt, METH_NOARGS,
+    {"interrupt", act_on<handle_of, framelane_consumer_interrupt>, METH_NOARGS,
      "interrupt()\n--\n\nMakes takes raise Interrupted, until resume(). Any thread."},
-    {"resume", resume, METH_NOARGS, "resume()\n--\n\nEnds interrupt()."},
+    {"resume", act_on<handle_of, framelane_consumer_resume>, METH_NOARGS, "resume()\n--\n\nEnds interrupt()."},
     {"close", close, METH_NOARGS,
      "close()\n--\n\nLeaves the lane; a thread that waits raises Interrupted. Frames that are held stay readable."},
     {"_poll", poll, METH_NOARGS, nullptr},
@@ -412,16 +396,12 @@ PyGetSetDef properties[] = {
 const char kDoc[] =
     "Consumer(lane, *, timeout=None, mode=\"every\", gating=True, reconnect=True, max_held=4, connect_timeout=10.0,\n"
     "         max_frame_size=268435456, spin=\"adaptive\", spin_budget=0.02, transport=\"auto\", psk_file=None)\n--\n\n"
-    "Receiving end of a lane. `for f in consumer` (or `async for`) gives each frame, and ends at the end of the "
-    "stream;\n"
-    "`timeout` (seconds) bounds the wait for each one and raises TimeoutError. It connects in the first take, and "
-    "again\n"
-    "when the producer comes back, so either side may start first.\n\n"
-    "mode: \"every\" frame in order, or always the \"latest\". gating: the producer waits for us. reconnect: wait for "
-    "the\n"
-    "lane to come back when the producer leaves without an end of stream; else PeerLost. max_held: frames that are "
-    "held\n"
-    "at once; further ones are private copies, counted in stats()[\"copied\"]. Times are seconds.\n"
+    "Receiving end of a lane. `for f in consumer` (or `async for`) gives each frame, and ends at the end of the\n"
+    "stream; `timeout` (seconds) bounds the wait for each one and raises TimeoutError. It connects in the first\n"
+    "take, and again when the producer comes back, so either side may start first.\n\n"
+    "mode: \"every\" frame in order, or always the \"latest\". gating: the producer waits for us. reconnect: wait for\n"
+    "the lane to come back when the producer leaves without an end of stream; else PeerLost. max_held: frames that\n"
+    "are held at once; further ones are private copies, counted in stats()[\"copied\"]. Times are seconds.\n"
     "One thread takes at a time; frames may be given back on any thread.";
 
 PyType_Slot slots[] = {{Py_tp_doc, const_cast<char*>(kDoc)},

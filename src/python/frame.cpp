@@ -121,13 +121,11 @@ PyGetSetDef properties[] = {
     {nullptr, nullptr, nullptr, nullptr, nullptr}};
 
 const char kDoc[] =
-    "A received frame: reads the slot where the producer wrote it. numpy.asarray(f), memoryview(f) and from_dlpack(f) "
-    "see\n"
-    "it as one array (video with several planes and sets of tensors as bytes), f.numpy() by its format, f[\"y\"] or "
-    "f[0] a\n"
-    "single plane or tensor. All of it is read-only. In a `for` loop it is valid until the next one is asked for; "
-    "hold()\n"
-    "keeps it. After that each use raises ReleasedError, while arrays that were made of it stay valid.";
+    "A received frame: reads the slot where the producer wrote it. numpy.asarray(f), memoryview(f) and from_dlpack(f)\n"
+    "see it as one array (video with several planes and sets of tensors as bytes), f.numpy() by its format,\n"
+    "f[\"y\"] or f[0] a single plane or tensor. All of it is read-only. In a `for` loop it is valid until the next\n"
+    "one is asked for; hold() keeps it. After that each use raises ReleasedError, while arrays that were made of\n"
+    "it stay valid.";
 
 PyType_Slot slots[] = {{Py_tp_doc, const_cast<char*>(kDoc)},
                        {Py_tp_dealloc, reinterpret_cast<void*>(block_dealloc)},

@@ -56,4 +56,13 @@ class Handle {
   unsigned made_in_;
 };
 
+/// A method that takes and returns nothing, over a call of the library that can't fail.
+template <auto handle_of, auto act>
+PyObject* act_on(PyObject* self, PyObject*) {
+  auto* const handle = handle_of(self);
+  if (handle == nullptr) return nullptr;
+  act(handle);
+  Py_RETURN_NONE;
+}
+
 }  // namespace framelane::python

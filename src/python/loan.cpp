@@ -125,11 +125,9 @@ PyGetSetDef properties[] = {
 #undef INFO
 
 const char kDoc[] =
-    "A slot lent for writing: numpy.asarray(loan), loan[\"mel\"], loan.numpy() are the memory that consumers will "
-    "read.\n"
-    "`loan[\"mel\"] = x` and `loan[...] = x` copy, and refuse what has another shape or type. Leaving its `with` "
-    "block\n"
-    "publishes it; when the block raises, it is discarded.";
+    "A slot lent for writing: numpy.asarray(loan), loan[\"mel\"], loan.numpy() are the memory that consumers will\n"
+    "read. `loan[\"mel\"] = x` and `loan[...] = x` copy, and refuse what has another shape or type. Leaving its\n"
+    "`with` block publishes it; when the block raises, it is discarded.";
 
 PyType_Slot slots[] = {{Py_tp_doc, const_cast<char*>(kDoc)},
                        {Py_tp_dealloc, reinterpret_cast<void*>(dealloc)},

@@ -303,20 +303,6 @@ PyObject* stats(PyObject* object, PyObject*) {
   return handle == nullptr ? nullptr : producer_stats(handle);
 }
 
-PyObject* interrupt(PyObject* object, PyObject*) {
-  framelane_producer* const handle = handle_of(object);
-  if (handle == nullptr) return nullptr;
-  framelane_producer_interrupt(handle);
-  Py_RETURN_NONE;
-}
-
-PyObject* resume(PyObject* object, PyObject*) {
-  framelane_producer* const handle = handle_of(object);
-  if (handle == nullptr) return nullptr;
-  framelane_producer_resume(handle);
-  Py_RETURN_NONE;
-}
-
 PyObject* close(PyObject* object, PyObject*) {
   producer_of(object)->handle.close();
   Py_RETURN_NONE;
@@ -418,28 +404,24 @@ void dealloc(PyObject* object) {
 
 PyMethodDef methods[] = {
     {"loan", method(loan), METH_VARARGS | METH_KEYWORDS,
-     "loan(size=None, *, samples=None)\n--\n\nLends a slot: `with p.loan() as f:` publishes it at the end of the "
-     "block. The\n"
-     "caps say how large it is; else `size` in bytes, or `samples` of audio. Raises Full when max_loans are out."},
+     "loan(size=None, *, samples=None)\n--\n\nLends a slot: `with p.loan() as f:` publishes it at the end of the\n"
+     "block. The caps say how large it is; else `size` in bytes, or `samples` of audio. Raises Full when max_loans\n"
+     "are out."},
     {"publish", method(publish), METH_VARARGS | METH_KEYWORDS,
-     "publish(data, *, pts=None, dts=None, duration=None, offset=None, offset_end=None, due=None, capture=None, "
-     "flags=0,\n"
-     "        type_id=0, side_data=b\"\")\n--\n\n"
-     "Copies bytes, an array (buffer protocol or DLPack), or a dict of arrays by name into a slot and publishes it. "
-     "Its\n"
-     "shape and type must be those of the caps: else ValueError. True: sent; False: dropped by the policy. Times are "
-     "ns."},
+     "publish(data, *, pts=None, dts=None, duration=None, offset=None, offset_end=None, due=None, capture=None,\n"
+     "        flags=0, type_id=0, side_data=b\"\")\n--\n\n"
+     "Copies bytes, an array (buffer protocol or DLPack), or a dict of arrays by name into a slot and publishes it.\n"
+     "Its shape and type must be those of the caps: else ValueError. True: sent; False: dropped by the policy.\n"
+     "Times are ns."},
     {"set_caps", set_caps, METH_O,
      "set_caps(text)\n--\n\nThe format of the frames from here on, in GStreamer's words."},
     {"send_eos", send_eos, METH_NOARGS,
-     "send_eos()\n--\n\nEnds the stream: consumers' loops end behind the last frame. Leaving the producer's `with` "
-     "block does\n"
-     "that, too, unless it raises."},
+     "send_eos()\n--\n\nEnds the stream: consumers' loops end behind the last frame. Leaving the producer's `with`\n"
+     "block does that, too, unless it raises."},
     {"send_event", method(send_event), METH_VARARGS | METH_KEYWORDS,
-     "send_event(kind, text=\"\", number=0, *, pts=None, duration=None)\n--\n\nSends an event in order with the "
-     "frames: kind is\n"
-     "\"stream-start\" (text = id), \"tag\", \"gap\" (pts, duration in ns), \"custom\" or \"state\" (text = serialised "
-     "structure)."},
+     "send_event(kind, text=\"\", number=0, *, pts=None, duration=None)\n--\n\nSends an event in order with the\n"
+     "frames: kind is \"stream-start\" (text = id), \"tag\", \"gap\" (pts, duration in ns), \"custom\" or \"state\"\n"
+     "(text = serialised structure)."},
     {"flush", flush, METH_NOARGS, "flush()\n--\n\nConsumers drop the frames that they haven't taken yet."},
     {"take_requests", take_requests, METH_NOARGS,
      "take_requests()\n--\n\nWhat consumers asked for since the last call, a list of dicts; never waits."},
@@ -450,9 +432,9 @@ PyMethodDef methods[] = {
     {"reserve", reserve, METH_O, "reserve(size)\n--\n\nMakes room for frames of `size` bytes ahead of time."},
     {"stats", stats, METH_NOARGS,
      "stats()\n--\n\nThe counters as a dict; `consumers` is a list of dicts, latencies are in ns. Any thread."},
-    {"interrupt", interrupt, METH_NOARGS,
+    {"interrupt", act_on<handle_of, framelane_producer_interrupt>, METH_NOARGS,
      "interrupt()\n--\n\nMakes waits raise Interrupted, until resume(). Any thread."},
-    {"resume", resume, METH_NOARGS, "resume()\n--\n\nEnds interrupt()."},
+    {"resume", act_on<handle_of, framelane_producer_resume>, METH_NOARGS, "resume()\n--\n\nEnds interrupt()."},
     {"close", close, METH_NOARGS, "close()\n--\n\nEnds the lane; consumers finish what is published."},
     {"__enter__", enter, METH_NOARGS, nullptr},
     {"__exit__", leave, METH_VARARGS, nullptr},
@@ -467,20 +449,18 @@ PyGetSetDef properties[] = {
     {nullptr, nullptr, nullptr, nullptr, nullptr}};
 
 const char kDoc[] =
-    "Producer(lane, *, caps=None, tensors=None, framerate=None, burst=8, burst_time=0, leaky=\"no\", "
-    "full_timeout=1.0,\n"
-    "         stall_timeout=5.0, history=0, max_loans=16, max_held=4, max_consumers=32, max_frame_size=268435456,\n"
-    "         max_side_data=960, stamps=\"auto\", spin=\"adaptive\", spin_budget=0.02, linger=2.0, "
-    "handshake_timeout=2.0,\n"
-    "         transport=\"auto\", insecure=False, psk_file=None, unsealed=False)\n--\n\n"
-    "Sending end of a lane. The format is `caps` in GStreamer's words (\"video/x-raw, format=BGR, width=640, ...\"), "
-    "or\n"
-    "`tensors`, a dict of (dtype, shape) by name with shapes outermost dimension first, such as\n"
+    "Producer(lane, *, caps=None, tensors=None, framerate=None, burst=8, burst_time=0, leaky=\"no\",\n"
+    "         full_timeout=1.0, stall_timeout=5.0, history=0, max_loans=16, max_held=4, max_consumers=32,\n"
+    "         max_frame_size=268435456, max_side_data=960, stamps=\"auto\", spin=\"adaptive\", spin_budget=0.02,\n"
+    "         linger=2.0, handshake_timeout=2.0, transport=\"auto\",\n"
+    "         insecure=False, psk_file=None, unsealed=False)\n--\n\n"
+    "Sending end of a lane. The format is `caps` in GStreamer's words (\"video/x-raw, format=BGR, width=640, ...\"),\n"
+    "or `tensors`, a dict of (dtype, shape) by name with shapes outermost dimension first, such as\n"
     "{\"mel\": (\"float32\", (80, 100))}, and their `framerate` (a number or a Fraction).\n\n"
     "burst: frames that the lane absorbs while a consumer pauses. leaky: what happens beyond: \"no\" waits up to\n"
-    "full_timeout and then drops the new frame, \"upstream\" drops it at once, \"downstream\" takes the oldest one "
-    "from the\n"
-    "slow consumers. Times are seconds. Loans may be filled on any thread; frames are published one after the other.";
+    "full_timeout and then drops the new frame, \"upstream\" drops it at once, \"downstream\" takes the oldest one\n"
+    "from the slow consumers. Times are seconds. Loans may be filled on any thread; frames are published one after\n"
+    "the other.";
 
 PyType_Slot slots[] = {{Py_tp_doc, const_cast<char*>(kDoc)},
                        {Py_tp_new, reinterpret_cast<void*>(new_producer)},

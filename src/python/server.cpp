@@ -84,20 +84,6 @@ PyObject* stats(PyObject* self, PyObject*) {
   return handle == nullptr ? nullptr : server_stats(handle);
 }
 
-PyObject* interrupt(PyObject* self, PyObject*) {
-  framelane_server* const handle = handle_of(self);
-  if (handle == nullptr) return nullptr;
-  framelane_server_interrupt(handle);
-  Py_RETURN_NONE;
-}
-
-PyObject* resume(PyObject* self, PyObject*) {
-  framelane_server* const handle = handle_of(self);
-  if (handle == nullptr) return nullptr;
-  framelane_server_resume(handle);
-  Py_RETURN_NONE;
-}
-
 PyObject* close(PyObject* self, PyObject*) {
   server_of(self)->handle.close();
   Py_RETURN_NONE;
@@ -174,21 +160,19 @@ PyMethodDef server_methods[] = {
     {"next", method(next), METH_VARARGS | METH_KEYWORDS,
      "next(timeout=None)\n--\n\nWaits for the next request. Raises TimeoutError, Interrupted."},
     {"stats", stats, METH_NOARGS, "stats()\n--\n\nThe counters as a dict. Any thread."},
-    {"interrupt", interrupt, METH_NOARGS,
+    {"interrupt", act_on<handle_of, framelane_server_interrupt>, METH_NOARGS,
      "interrupt()\n--\n\nEnds the loop over the server, until resume(). Any thread."},
-    {"resume", resume, METH_NOARGS, "resume()\n--\n\nEnds interrupt()."},
+    {"resume", act_on<handle_of, framelane_server_resume>, METH_NOARGS, "resume()\n--\n\nEnds interrupt()."},
     {"close", close, METH_NOARGS, "close()\n--\n\nLeaves both lanes: the client's waiting calls raise PeerLost."},
     {"__enter__", enter, METH_NOARGS, nullptr},
     {"__exit__", close, METH_VARARGS, nullptr},
     {nullptr, nullptr, 0, nullptr}};
 
 const char kServerDoc[] =
-    "Server(lane=None, *, requests=None, responses=None, burst=16, max_request_size=1048576, "
-    "max_response_size=1048576,\n"
-    "       spin=\"adaptive\", spin_budget=0.02, insecure=False, psk_file=None)\n--\n\n"
-    "Answering end of a pair of lanes: `for request in server: request.respond(...)`. One thread waits at a time; "
-    "requests\n"
-    "may be answered on any, in any order.";
+    "Server(lane=None, *, requests=None, responses=None, burst=16, max_request_size=1048576,\n"
+    "       max_response_size=1048576, spin=\"adaptive\", spin_budget=0.02, insecure=False, psk_file=None)\n--\n\n"
+    "Answering end of a pair of lanes: `for request in server: request.respond(...)`. One thread waits at a time;\n"
+    "requests may be answered on any, in any order.";
 
 PyType_Slot server_slots[] = {{Py_tp_doc, const_cast<char*>(kServerDoc)},
                               {Py_tp_new, reinterpret_cast<void*>(new_server)},

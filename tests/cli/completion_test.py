@@ -67,6 +67,7 @@ class Completion(Help):
         self.assertEqual(self.complete("top", "--sort", "la"), ["latency"])
         self.assertEqual(self.complete("bench", "rtt", "--touch", ""), ["edges", "all"])
         self.assertEqual(self.complete("send", "--full-timeout", ""), ["none"])
+        self.assertEqual(self.complete("top", "--sort", "f"), ["fps"])
         self.assertEqual(self.complete("send", "--burst", ""), [])
 
     def test_lanes_that_are_there_complete(self):

@@ -96,6 +96,10 @@ class LayerCheck(unittest.TestCase):
         self.write("src/extra/thing.cpp", "")
         self.assert_found("src/extra", "not a row")
 
+    def test_lets_a_folder_without_code_be(self):
+        self.write("src/cmake/thing.cmake.in", "")
+        self.assertEqual(self.errors(), [])
+
     def test_finds_a_missing_table(self):
         self.write("src/README.md", "no table here\n")
         self.assertTrue(any("no layer table" in error for error in self.errors()))
