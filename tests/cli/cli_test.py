@@ -116,7 +116,8 @@ class Usage(CommandTest):
 
     def test_a_wrong_choice_is_told_the_words_and_no_numbers(self):
         for arguments in (["top", "--sort"], ["bench", "rtt", "--spin"], ["bench", "rtt", "--stamps"],
-                          ["bench", "rtt", "--touch"], ["bench", "transports", "--touch"], ["bench", "rpc", "--transport"]):
+                          ["bench", "rtt", "--touch"], ["bench", "transports", "--touch"],
+                          ["bench", "rpc", "--transport"]):
             for word in "beauty", "1":
                 done = self.run_command(*arguments, word)
                 self.assertEqual(done.returncode, 2, arguments)

@@ -124,7 +124,8 @@ class Iterating(LaneTest):
         consumer = framelane.Consumer("cam0", timeout=0)
         with self.assertRaises(framelane.Timeout) as raised:
             consumer.take()
-        self.assertRegex("".join(traceback.format_exception_only(type(raised.exception), raised.exception)), r"\Aframelane\.Timeout: ")
+        lines = traceback.format_exception_only(type(raised.exception), raised.exception)
+        self.assertRegex("".join(lines), r"\Aframelane\.Timeout: ")
         for name in framelane.__all__:
             kind = getattr(framelane, name)
             if isinstance(kind, type) and issubclass(kind, Exception):
