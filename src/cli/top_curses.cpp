@@ -78,7 +78,7 @@ class Screen {
   /// A terminal that can't ("dumb") would get every line over the last one.
   [[nodiscard]] static bool moves_the_cursor() noexcept {
     const char* const how = tigetstr("cup");
-    return how != nullptr && how != reinterpret_cast<const char*>(-1);
+    return how != nullptr && reinterpret_cast<std::intptr_t>(how) != -1;  // -1: no name of a text
   }
   void leave() noexcept {
     endwin();
