@@ -84,7 +84,8 @@ bool ConsumerCore::spin_briefly() noexcept {
 }
 
 bool ConsumerCore::plain() const noexcept {
-  return connection_ != nullptr && pump_ == nullptr && !interrupted() && !ended_ && !stash_ &&
+  // First the pump, which is the taking thread's own: all else may be its thread's at the moment.
+  return pump_ == nullptr && connection_ != nullptr && !interrupted() && !ended_ && !stash_ &&
          connection_->events().empty() && !connection_->flush_is_open();
 }
 
