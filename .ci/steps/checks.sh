@@ -71,7 +71,7 @@ arm_compilers() {
   local arm
   for arm in aarch64 armhf; do
     build_tree "build-$arm" "Building the core for $arm, -Werror" --cross-file ".ci/cross/$arm.ini" \
-      -Dtests=disabled -Dplugins=disabled -Dcli=disabled -Dbench=disabled -Dtls=disabled -Dpython=disabled \
+      -Dtests=disabled -Dexamples=false -Dplugins=disabled -Dcli=disabled -Dbench=disabled -Dtls=disabled -Dpython=disabled \
       -Dwerror=true -Doptimization=1 -Ddebug=false && record 1 0 0 "$arm build"
   done
 }
