@@ -82,7 +82,6 @@ class Connection {
   virtual void expect(std::uint64_t index) noexcept = 0;
   // Statistics; any thread.
   [[nodiscard]] virtual const ring::ConsumerPage& page() const noexcept = 0;
-  [[nodiscard]] virtual std::uint64_t spins() const noexcept = 0;
   [[nodiscard]] virtual std::uint32_t held() const noexcept = 0;
 
   /// Events that stand before the frame or marker of the last poll(), and at first the sticky ones. The caller takes

@@ -34,8 +34,8 @@ Result<bool> ConsumerCore::connect_step(std::int64_t until_ns) {
 void ConsumerCore::adopt(Negotiation::Found found) {
   Connection* const connection = found.connection;
   // The next producer may say none. Not from the pump's thread: the taking thread may be reading them.
-  forget_caps_ = true;
-  if (pump_ == nullptr) caps_.clear();
+  forget_caps_ = pump_ != nullptr;
+  if (!forget_caps_) caps_.clear();
   ended_ = false;  // another producer's stream is another one, and waited for
   if (flush_told_) connection->events().emplace_front().event.type = format::EventType::kFlushStop;
   const std::string words = std::string(to_string(connection->transport())) + " (" + found.reason + ")";

@@ -35,7 +35,7 @@ struct ConsumerCore::Totals {
     skipped += page.skipped.load(relaxed);
     copied += page.copied.load(relaxed);
     sleeps += page.sleeps.load(relaxed);
-    spins += connection.spins();
+    spins += page.spins.load(relaxed);
     measure::merge(latency, page.latency);
   }
 };

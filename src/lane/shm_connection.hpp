@@ -45,7 +45,6 @@ class ShmConnection final : public Connection, private ring::ControlIn {
   [[nodiscard]] std::uint64_t cursor() const noexcept override { return reader_->cursor(); }
   void expect(std::uint64_t index) noexcept override { reader_->expect(index); }
   [[nodiscard]] const ring::ConsumerPage& page() const noexcept override { return reader_->page(); }
-  [[nodiscard]] std::uint64_t spins() const noexcept override { return reader_->spins(); }
   [[nodiscard]] std::uint32_t held() const noexcept override { return reader_->held(); }
 
  private:

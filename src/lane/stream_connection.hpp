@@ -61,7 +61,6 @@ class StreamConnection final : public Connection {
   [[nodiscard]] std::uint64_t next_index() const noexcept override { return next_index_; }
   void expect(std::uint64_t index) noexcept override { next_index_ = std::min(next_index_, index); }
   [[nodiscard]] const ring::ConsumerPage& page() const noexcept override { return *page_; }
-  [[nodiscard]] std::uint64_t spins() const noexcept override { return page_->spins.load(std::memory_order_relaxed); }
   [[nodiscard]] std::uint32_t held() const noexcept override { return uses_.load(std::memory_order_relaxed) - 1; }
 
  private:

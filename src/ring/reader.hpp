@@ -137,7 +137,6 @@ class Reader {
     if (ring::count_taken(*page_, skipped, copied, publish_ns_untrusted)) spinner_.note(publish_ns_untrusted, index);
   }
   [[nodiscard]] const ConsumerPage& page() const noexcept { return *page_; }
-  [[nodiscard]] std::uint64_t spins() const noexcept { return page_->spins.load(std::memory_order_relaxed); }
 
  private:
   struct Segment {

@@ -101,10 +101,8 @@ class SlotPool {
   [[nodiscard]] bool changed() const noexcept { return changed_.load(std::memory_order_acquire); }
   /// True when unannounced() may have something: no frame in it may be published before.
   [[nodiscard]] bool untold() const noexcept { return untold_.load(std::memory_order_acquire); }
-  void clear_changed() noexcept {
-    changed_.store(false, std::memory_order_relaxed);
-    untold_.store(false, std::memory_order_relaxed);
-  }
+  void clear_changed() noexcept { changed_.store(false, std::memory_order_relaxed); }
+  void clear_untold() noexcept { untold_.store(false, std::memory_order_relaxed); }
 
   [[nodiscard]] const std::vector<Segment>& segments() const noexcept { return segments_; }
   [[nodiscard]] std::uint32_t free_count() const noexcept { return static_cast<std::uint32_t>(free_.size()); }

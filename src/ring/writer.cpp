@@ -173,7 +173,7 @@ bool Writer::has_frame_room() const noexcept {
 // One function to the compiler, with what is unusual kept out of it: see Reader::poll.
 [[gnu::flatten]] Result<bool> Writer::publish(const Outgoing& frame) {
   // A publish that must not call the system leaves a drained segment to the next one that may.
-  if (frame.wake ? pool_.changed() : pool_.untold()) {
+  if (frame.wake ? segments_changed() : pool_.untold()) {
     if (auto told = announce_segments(); !told) return tl::unexpected(told.error());
   }
   if (!has_entry_room() || !has_frame_room()) {  // P1
@@ -332,7 +332,7 @@ Result<void> Writer::make_marker_room() {
 }
 
 Result<void> Writer::publish_marker(const QueueMessage& queue, MarkerKind kind) {
-  if (pool_.changed()) {
+  if (segments_changed()) {
     if (auto told = announce_segments(); !told) return told;
   }
   if (auto room = make_marker_room(); !room) return room;
@@ -350,15 +350,25 @@ void Writer::post_marker(const QueueMessage& queue, MarkerKind kind) {
   write_entry(kTagMarker, {.info = &kNoInfo}, 0, true);
 }
 
-/// One that stands before a barrier may have no memory for the segment which that announced, and take up the lane from
+/// Whether a segment is to be announced or retired now. One is retired when all gating consumers have passed the last
+/// barrier: who stands before it may have no memory for the segment which that announced, and take up the lane from
 /// there in another way. Another barrier would keep it from the frames between.
-bool Writer::passed_barrier() noexcept {
+bool Writer::segments_due() noexcept {
+  const Lock lock(mutex_);
+  if (pool_.unannounced() != nullptr) return true;
+  pool_.clear_untold();
+  if (pool_.drained() == nullptr) {
+    pool_.clear_changed();
+    return false;
+  }
   refresh_cursors();
-  return gate_cursor_ >= barrier_;
+  if (gate_cursor_ >= barrier_) return true;
+  look_again_at_ = head_.load(std::memory_order_relaxed) + kRetireAhead;
+  return false;
 }
 
 [[gnu::noinline]] Result<void> Writer::announce_segments() {
-  for (;;) {
+  while (segments_due()) {
     if (auto room = make_marker_room(); !room) return room;
     const Lock lock(mutex_);
     if (SlotPool::Segment* const segment = pool_.unannounced()) {
@@ -368,18 +378,14 @@ bool Writer::passed_barrier() noexcept {
           },
           MarkerKind::kBarrier);
       segment->announced = true;
-    } else if (const SlotPool::Segment* const old = pool_.drained(); old != nullptr && !passed_barrier()) {
-      return {};  // at a later publish
-    } else if (old != nullptr) {
+    } else if (const SlotPool::Segment* const old = pool_.drained()) {
       const std::uint32_t id = old->spec.id;
       post_marker([&](std::uint64_t number, std::uint64_t seq) { control_.retire_segment(number, seq, id); },
                   MarkerKind::kBarrier);
       pool_.drop(id);
-    } else {
-      pool_.clear_changed();
-      return {};
     }
   }
+  return {};
 }
 
 // --- waits

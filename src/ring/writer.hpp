@@ -229,8 +229,12 @@ class Writer {
   void write_entry(std::uint16_t flags, const Outgoing& frame, std::uint16_t slot, bool wake);
   void write_record(std::uint16_t slot, const Outgoing& frame) noexcept;
   [[nodiscard]] std::int64_t stamp() noexcept;
-  [[nodiscard]] bool passed_barrier() noexcept;
+  [[nodiscard]] bool segments_due() noexcept;
   [[nodiscard]] Result<void> announce_segments();
+  /// The publishing thread's look, without the mutex.
+  [[nodiscard]] bool segments_changed() const noexcept {
+    return pool_.changed() && (pool_.untold() || head_.load(std::memory_order_relaxed) >= look_again_at_);
+  }
   void post_marker(const QueueMessage& queue, MarkerKind kind);
 
   // reclaim; under the mutex
@@ -273,6 +277,7 @@ class Writer {
   std::uint32_t unstamped_ = 0;
   std::uint32_t fast_stamps_ = 0;
   std::int64_t last_stamp_ns_ = 0;
+  std::uint64_t look_again_at_ = 0;       // when a drained segment waits for consumers that haven't passed the barrier
   std::atomic<std::uint64_t> frames_{0};  // published
   std::atomic<std::uint64_t> bytes_{0};   // of their payloads
 

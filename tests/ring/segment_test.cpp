@@ -168,6 +168,25 @@ TEST(Segment, IsNotRetiredByAPublishThatMustNotCallTheSystem) {
   EXPECT_EQ(messages(lane).size(), 3u);
 }
 
+TEST(Segment, ThatWaitsForAConsumerIsNotRetiredByAPublishThatMustNotCallTheSystem) {
+  Lane lane({});
+  TestConsumer consumer(lane);
+  ASSERT_TRUE(lane.send_slot(64));
+  consumer.take_all();
+  ASSERT_TRUE(lane.send_slot(40'000));
+  ASSERT_TRUE(lane.send_slot(40'000)) << "the loan reclaims the small slot, so its segment is drained";
+  ASSERT_TRUE(lane.send_inline(8, true));
+  EXPECT_EQ(messages(lane).size(), 2u) << "the consumer stands before the barrier of the second segment";
+  consumer.take_all();
+  for (int i = 0; i < 20; ++i) {
+    ASSERT_TRUE(lane.send_inline(8, false));
+    consumer.take_all();
+  }
+  EXPECT_EQ(messages(lane).size(), 2u);
+  ASSERT_TRUE(lane.send_inline(8, true));
+  EXPECT_EQ(messages(lane).size(), 3u);
+}
+
 TEST(Segment, IsMappedByALateJoiner) {
   Lane lane({});
   for (const std::size_t size : {64u, 5000u}) ASSERT_TRUE(lane.send_slot(size));

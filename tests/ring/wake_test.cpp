@@ -172,7 +172,7 @@ TEST(Wait, SpinsFirstUnlessTold) {
   later.join();
   EXPECT_TRUE(consumer.reader().ready());
   EXPECT_EQ(consumer.page().sleeps.load(), 0u);
-  EXPECT_EQ(consumer.reader().spins(), 1u);
+  EXPECT_EQ(consumer.reader().page().spins.load(), 1u);
   EXPECT_EQ(lane.counters().wakes, 0u);
 }
 
