@@ -284,10 +284,10 @@ class StreamBrim : public StreamFull {
  protected:
   static constexpr std::size_t kSmall = 10'007;  // no divisor of a socket's room
 
-  /// Publishes until the ring is full. Returns how many.
-  static std::uint64_t brim(Producer& producer) {
-    for (std::uint64_t frame = 0; frame < 100'000; ++frame) {
-      const auto sent = publish(producer, frame, kSmall);
+  /// Publishes frames, numbered from `first` on, until the ring is full. Returns the number of the one that it dropped.
+  static std::uint64_t brim(Producer& producer, std::uint64_t first = 0, std::size_t size = kSmall) {
+    for (std::uint64_t frame = first; frame < first + 100'000; ++frame) {
+      const auto sent = publish(producer, frame, size);
       if (!sent) throw std::runtime_error(sent.error().text);
       if (*sent == Published::kDropped) return frame;
     }
@@ -300,12 +300,7 @@ TEST_P(StreamBrim, EveryFrameArrivesWhole) {
   Consumer consumer = join(producer.descriptor());
   std::uint64_t next = 0;
   for (int round = 0; round < 5; ++round) {
-    const std::uint64_t sent = [&] {
-      for (std::uint64_t frame = next;; ++frame) {
-        if (publish(producer, frame, kSmall + static_cast<std::size_t>(round)).value() == Published::kDropped)
-          return frame;
-      }
-    }();
+    const std::uint64_t sent = brim(producer, next, kSmall + static_cast<std::size_t>(round));
     take_frames(consumer, next, sent - next);
     next = sent;
   }

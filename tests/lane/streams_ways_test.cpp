@@ -264,9 +264,7 @@ TEST_F(Ways, WhatIsLostBetweenTwoConnectionsToOneInstanceIsCounted) {
   publish_frames(producer, 2, 28, 8u << 20);
   child.channel().send("29");
   EXPECT_WAY(child.receive(), "uds | shm: ", "RLIMIT_AS");
-  const std::string skipped = child.receive();
-  EXPECT_EQ(skipped.rfind("skipped ", 0), 0u);
-  EXPECT_NE(skipped, "skipped 0");
+  EXPECT_EQ(child.receive(), "skipped 24");
 }
 
 TEST_F(Ways, AProducerOfSocketsAloneIsFoundByItsBareName) {

@@ -359,5 +359,20 @@ TEST(Stamps, ArePresentInEverySlowFrameAndSomeFastOnesWhenAuto) {
   EXPECT_LT(stamped, 10'000);
 }
 
+// --- what observers are told
+
+TEST(Counters, AreReadWhileTheMutexIsTaken) {
+  Lane lane({});
+  TestConsumer consumer(lane);
+  ASSERT_TRUE(lane.send(3));
+  consumer.take();
+  lane.writer->inspect([&](const auto& links, const SlotPool&, std::uint32_t) {  // one that took it would stop here
+    EXPECT_EQ(lane.writer->counters().published, 3u);
+    EXPECT_GT(lane.writer->shape().burst, 0u);
+    ASSERT_EQ(links.size(), 1u);
+    EXPECT_EQ(lane.writer->lag(*links[0]), 2u);
+  });
+}
+
 }  // namespace
 }  // namespace framelane::ring
