@@ -200,10 +200,14 @@ struct ConsumerPage {
 static_assert(offsetof(ConsumerPage, wake_word) == 64);
 static_assert(offsetof(ConsumerPage, producer_waiting) == 128);
 static_assert(offsetof(ConsumerPage, taken) == 192);
+static_assert(offsetof(ConsumerPage, skipped) == 200);
+static_assert(offsetof(ConsumerPage, copied) == 208);
+static_assert(offsetof(ConsumerPage, sleeps) == 216);
+static_assert(offsetof(ConsumerPage, spins) == 224);
 static_assert(offsetof(ConsumerPage, holds) == 256);
 static_assert(offsetof(ConsumerPage, waiting) == 768);
 static_assert(offsetof(ConsumerPage, latency) == 2816);
-static_assert(sizeof(ConsumerPage) <= 32768);
+static_assert(sizeof(ConsumerPage) == 24384);
 
 /// What lies at these bytes of a mapping. They are aligned enough: mappings are by pages, what lies in them by lines.
 template <class T>

@@ -21,9 +21,9 @@
 //   u32 magic | u16 type | u16 flags | u64 number | u32 payload size | u32 reserved (0)
 //
 // The layout of each payload stands once, in control_message.cpp, for writing and for reading. HELLO and REJECT may
-// grow at their end and readers pass over what they don't know, so that any two versions can still tell each other that
-// they don't match, and so may STATS, so that an observer of any release can watch; every other payload has exactly the
-// fields of the negotiated version.
+// grow at their end and readers pass over what they don't know, so that a version can still tell a newer one that they
+// don't match, and so may STATS, so that an older observer can watch; every other payload has exactly the fields of the
+// negotiated version.
 namespace framelane::wire {
 
 inline constexpr std::uint32_t kMagic = 0x314d4c46;  // "FLM1"
