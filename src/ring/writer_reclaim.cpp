@@ -272,6 +272,8 @@ void Writer::inspect(const std::function<void(const std::vector<std::shared_ptr<
 }
 
 std::uint64_t Writer::lag(const ConsumerLink& link) const noexcept {
+  // First, so that what is published and taken while this thread stands still doesn't count: never more than was unread.
+  const std::uint64_t frames = frames_.load(std::memory_order_acquire);
   const std::uint64_t cursor_untrusted = link.page->cursor.load(std::memory_order_acquire);
   if (cursor_untrusted > head_.load(std::memory_order_acquire)) return 0;
   std::uint64_t taken = oldest_frames_.load(std::memory_order_relaxed);
@@ -283,7 +285,6 @@ std::uint64_t Writer::lag(const ConsumerLink& link) const noexcept {
     const bool lapped = head_.load(std::memory_order_relaxed) - cursor_untrusted >= std::uint64_t{entry_count()} - 1;
     taken = lapped ? oldest_frames_.load(std::memory_order_relaxed) : before;
   }
-  const std::uint64_t frames = frames_.load(std::memory_order_relaxed);  // last, so that it is behind the others
   return frames > taken ? frames - taken : 0;
 }
 

@@ -85,7 +85,7 @@ void FakeControl::broke_protocol(ConsumerId id, std::string_view field) {
 
 const Message* FakeControl::message(std::uint64_t number) const {
   const std::lock_guard lock(mutex_);
-  return number == 0 || number > messages_.size() ? nullptr : messages_[number - 1].get();
+  return number == 0 || number > messages_.size() ? nullptr : messages_[static_cast<std::size_t>(number - 1)].get();
 }
 
 std::size_t FakeControl::count() const {
@@ -199,7 +199,7 @@ void TestConsumer::welcome(const Writer::Joined& joined, const JoinOptions& opti
   settings.latest = options.latest;
   settings.spin = options.spin;
   if (options.lie) options.lie(settings);
-  page_ = reinterpret_cast<ConsumerPage*>(settings.page.data());
+  page_ = static_cast<ConsumerPage*>(static_cast<void*>(settings.page.data()));
   start_ = settings.start;
   applied_ = settings.start_number;
   start_index_ = start_ - entries - applied_;
