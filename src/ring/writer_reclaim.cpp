@@ -272,7 +272,7 @@ void Writer::inspect(const std::function<void(const std::vector<std::shared_ptr<
 }
 
 std::uint64_t Writer::lag(const ConsumerLink& link) const noexcept {
-  // First, so that what is published and taken while this thread stands still doesn't count: never more than was unread.
+  // First, so that what is published and taken while this thread stands still doesn't count: this is never too much.
   const std::uint64_t frames = frames_.load(std::memory_order_acquire);
   const std::uint64_t cursor_untrusted = link.page->cursor.load(std::memory_order_acquire);
   if (cursor_untrusted > head_.load(std::memory_order_acquire)) return 0;

@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 
+#include "forged_ring.hpp"
 #include "harness.hpp"
 
 namespace framelane::ring {
@@ -111,51 +112,8 @@ TEST_P(LyingGreeting, IsRefusedByName) {
 
 // --- a producer that lies in shared memory: a ring of its own making
 
-/// The producer's side of a ring and one data segment, written by hand.
-class LyingProducer : public ::testing::Test, public ControlIn {
+class LyingProducer : public ::testing::Test, public ControlIn, protected testing::ForgedRing {
  protected:
-  static constexpr std::uint32_t kEntries = 256;
-  static constexpr SegmentSpec kSpec{1, 0, 8, 1024, 4096, 4096, 8192, 8192 + 8 * 4096};
-
-  void SetUp() override {
-    ring_ = must(memory::create_sealed("ring", ring_bytes(kEntries), memory::Sharing::kReadOnly));
-    page_ = must(memory::create_sealed("page", sizeof(ConsumerPage), memory::Sharing::kReadWrite));
-    data_ = must(memory::create_sealed("data", kSpec.total_bytes, memory::Sharing::kReadOnly));
-    header().magic = kRingMagic;
-    header().abi_version = kAbiVersion;
-    header().byte_order = kByteOrderMark;
-    header().header_size = kEntriesOffset;
-    header().entry_size = sizeof(Entry);
-    header().entry_count = kEntries;
-    header().page_size = sizeof(ConsumerPage);
-    std::memcpy(header().instance_id, kInstance.data(), kInstance.size());
-    header().oldest_live = kEntries;
-  }
-
-  RingHeader& header() { return *reinterpret_cast<RingHeader*>(ring_.mapping.data()); }
-  Entry& entry(std::uint64_t seq) {
-    return reinterpret_cast<Entry*>(ring_.mapping.data() + kEntriesOffset)[seq % kEntries];
-  }
-  MetaRecord& record(std::uint16_t slot) {
-    return *reinterpret_cast<MetaRecord*>(data_.mapping.data() + std::size_t{slot} * kSpec.record_stride);
-  }
-  void publish(std::uint64_t seq, std::uint16_t flags, std::uint32_t size, std::uint16_t slot, std::uint16_t ctl = 0) {
-    entry(seq).size_slot = pack_size_slot(size, slot, ctl);
-    entry(seq).tag = make_tag(seq, flags);
-  }
-  Result<std::unique_ptr<Reader>> greet() {
-    ReaderSettings settings;
-    settings.ring = must(memory::map_received(ring_.fd.get(), ring_bytes(kEntries), memory::Sharing::kReadOnly));
-    settings.page = must(memory::map_received(page_.fd.get(), sizeof(ConsumerPage), memory::Sharing::kReadWrite));
-    settings.instance_id = kInstance;
-    settings.entry_count = kEntries;
-    settings.start = kEntries;
-    settings.spin = SpinKind::kOff;
-    return Reader::create(std::move(settings));
-  }
-  memory::Mapping data() {
-    return must(memory::map_received(data_.fd.get(), kSpec.total_bytes, memory::Sharing::kReadOnly));
-  }
   void join() {
     reader_ = must(greet());
     must(reader_->add_segment(kSpec, data()));
@@ -171,7 +129,6 @@ class LyingProducer : public ::testing::Test, public ControlIn {
   }
   Result<std::uint64_t> apply_up_to(std::uint16_t ctl) override { return number_of_(ctl); }
 
-  memory::SealedMemory ring_, page_, data_;
   std::unique_ptr<Reader> reader_;
   std::function<Result<std::uint64_t>(std::uint16_t)> number_of_ = [](std::uint16_t ctl) -> Result<std::uint64_t> {
     return ctl;
