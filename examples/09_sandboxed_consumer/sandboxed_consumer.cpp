@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Takes the frames of a lane with no more rights than that needs: once connected it becomes another user, if one is given
-// (root's to do), and then gives up nearly all of the kernel. Says how many it took.    sandboxed_consumer [LANE [UID]]
+// Takes the frames of a lane with no more rights than that needs: once connected it becomes another user, if one is
+// given (root's to do), and then gives up nearly all of the kernel.    sandboxed_consumer [LANE [UID]]
 #include <cerrno>
 #include <chrono>
 #include <cstddef>
