@@ -44,6 +44,9 @@ class ForgedRing {
   [[nodiscard]] MetaRecord& record(std::uint16_t slot) {
     return *view_as<MetaRecord>(data_.mapping.data() + std::size_t{slot} * kSpec.record_stride);
   }
+  [[nodiscard]] std::byte* slot(std::uint16_t slot) {
+    return data_.mapping.data() + kSpec.slots_offset + slot * kSpec.slot_stride;
+  }
   void publish(std::uint64_t seq, std::uint16_t flags, std::uint32_t size, std::uint16_t slot, std::uint16_t ctl = 0) {
     entry(seq).size_slot = pack_size_slot(size, slot, ctl);
     entry(seq).tag = make_tag(seq, flags);
@@ -66,7 +69,7 @@ class ForgedRing {
     return must(memory::map_received(data_.fd.get(), kSpec.total_bytes, memory::Sharing::kReadOnly));
   }
 
- protected:
+ private:
   memory::SealedMemory ring_ = must(memory::create_sealed("ring", ring_bytes(kEntries), memory::Sharing::kReadOnly));
   memory::SealedMemory page_ = must(memory::create_sealed("page", sizeof(ConsumerPage), memory::Sharing::kReadWrite));
   memory::SealedMemory data_ = must(memory::create_sealed("data", kSpec.total_bytes, memory::Sharing::kReadOnly));

@@ -274,14 +274,7 @@ TEST_F(LyingProducer, CannotKeepItsReaderInATake) {
 
 class LyingProducerToLatest : public LyingProducer {};
 TEST_F(LyingProducerToLatest, CannotKeepItInAWalk) {
-  ReaderSettings settings;
-  settings.ring = must(memory::map_received(ring_.fd.get(), ring_bytes(kEntries), memory::Sharing::kReadOnly));
-  settings.page = must(memory::map_received(page_.fd.get(), sizeof(ConsumerPage), memory::Sharing::kReadWrite));
-  settings.instance_id = kInstance;
-  settings.entry_count = kEntries;
-  settings.start = kEntries;
-  settings.latest = true;
-  reader_ = must(Reader::create(std::move(settings)));
+  reader_ = must(greet(true));
   // Tags far ahead, of entries that lie elsewhere.
   for (std::uint64_t i = 0; i < kEntries; ++i) entry(i).tag = make_tag((std::uint64_t{1} << 46) * 3 + i * 77, 0);
   Got taken;
@@ -356,7 +349,7 @@ TEST_F(LyingProducer, OfASegmentThatWasNeverThereIsRefused) {
 
 TEST_F(LyingProducer, ThatRetiresWhatIsHeldTakesNothingAway) {
   join();
-  std::memset(data_.mapping.data() + kSpec.slots_offset, 0x5a, 4096);
+  std::memset(slot(0), 0x5a, kSpec.slot_size);
   publish(kEntries, 0, 4096, 0);
   Got taken;
   ASSERT_EQ(must(reader_->poll(taken, *this)), Reader::Step::kTaken);
