@@ -22,15 +22,27 @@ constexpr const char* kFooter =
 
 constexpr const char* kHead = R"(# bash completion for framelane, printed by: framelane completion bash
 
+# Offers those of the words that begin as what is typed does, as they are: compgen -W would expand them.
+_framelane_offer() {
+  local word
+  COMPREPLY=()
+  for word in "$@"; do
+    if [[ $word == "$current"* ]]; then COMPREPLY+=("$word"); fi
+  done
+}
+
+# A socket of another name than lanes have is none.
 _framelane_lanes() {
-  local directory=${FRAMELANE_DIR:-} file
+  local LC_ALL=C directory=${FRAMELANE_DIR:-} file name lanes=()
   if [[ -z $directory ]]; then
     directory=/tmp/framelane-$UID
     if [[ ${XDG_RUNTIME_DIR:-} == /* ]]; then directory=$XDG_RUNTIME_DIR/framelane; fi
   fi
   for file in "$directory"/*; do
-    if [[ -S $file && ${file##*/} != *.* ]]; then printf '%s\n' "${file##*/}"; fi
+    name=${file##*/}
+    if [[ -S $file && $name =~ ^[A-Za-z0-9][A-Za-z0-9_-]*$ ]]; then lanes+=("$name"); fi
   done
+  _framelane_offer "${lanes[@]}"
 }
 
 _framelane() {
@@ -82,16 +94,16 @@ std::string lower(std::string text) {
 }
 
 std::string reply_words(const std::vector<std::string>& words) {
-  return "COMPREPLY=($(compgen -W '" + joined(words, " ") + "' -- \"$current\"))";
+  return words.empty() ? ":" : "_framelane_offer '" + joined(words, "' '") + "'";
 }
 
 // What completes a value of this kind.
 std::string reply_for(const OptionText& option) {
   if (!option.choices.empty()) return reply_words(option.choices);
   const std::string kind = lower(option.positional ? option.names.front() : option.value);
-  if (kind == "lane") return R"~(COMPREPLY=($(compgen -W "$(_framelane_lanes)" -- "$current")))~";
+  if (kind == "lane") return "_framelane_lanes";
   if (kind == "file" || kind == "path") {
-    return R"~(COMPREPLY=($(compgen -f -- "$current")); compopt -o filenames 2>/dev/null)~";
+    return R"~(mapfile -t COMPREPLY < <(compgen -f -- "$current"); compopt -o filenames 2>/dev/null)~";
   }
   return ":";
 }

@@ -4,6 +4,7 @@
 import os
 import re
 import shutil
+import socket
 import subprocess
 import unittest
 
@@ -42,11 +43,14 @@ class Completion(Help):
             source <("{COMMAND}" completion bash)
             complete -p framelane >/dev/null || exit 3
             COMP_WORDS=("$@"); COMP_CWORD=$(($# - 1)); _framelane
-            printf '%s\\n' "${{COMPREPLY[@]}}\""""
+            if [[ ${{#COMPREPLY[@]}} != 0 ]]; then printf '%s\\n' "${{COMPREPLY[@]}}"; fi"""
         done = subprocess.run(["bash", "-c", script, "bash", "framelane", *words], env=self.environment, timeout=LIMIT,
                               capture_output=True, text=True, check=False, cwd=self.directory)
         self.assertEqual((done.returncode, done.stderr), (0, ""))
-        return done.stdout.split()
+        return done.stdout.splitlines()
+
+    def test_help_names_the_subcommands(self):
+        self.assertGreater(len(list(self.commands())), 10, "the other tests would look at the root alone")
 
     def test_every_subcommand_and_option_of_the_help_is_offered(self):
         for path in self.commands():
@@ -80,6 +84,20 @@ class Completion(Help):
         self.assertEqual(self.complete("send", "--psk-file", "file"), ["file.y4m"])
         self.interrupt(sender)
         self.finish(sender, 130)
+
+    def test_names_of_files_are_never_run_or_expanded(self):
+        self.write("two words.y4m", b"")
+        self.write("star*.y4m", b"")
+        self.write("$(touch PWNED).y4m", b"")
+        for name in "$(touch PWNED)", "`touch PWNED`", "two words", "*", "-dash", "x.stream", "good_1-2":
+            with socket.socket(socket.AF_UNIX) as lane:
+                lane.bind(os.path.join(self.environment["FRAMELANE_DIR"], name))
+        self.assertEqual(self.complete("recv", ""), ["good_1-2"])
+        self.assertEqual(self.complete("recv", "$("), [])
+        self.assertEqual(self.complete("send", "cam0", "two"), ["two words.y4m"])
+        self.assertEqual(self.complete("send", "cam0", "star"), ["star*.y4m"])
+        self.assertEqual(self.complete("send", "cam0", "$("), ["$(touch PWNED).y4m"])
+        self.assertFalse(os.path.exists(self.path("PWNED")))
 
 
 class Manual(Help):
