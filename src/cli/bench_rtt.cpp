@@ -166,33 +166,47 @@ int measuring_process(const Options& options, Shared& shared, std::optional<int>
   const int code = play(options, "ping", "pong", FloorEnd(meeting.ping, meeting.pong), cpu,
                         [&](auto& end, std::uint32_t round, std::uint32_t kind) {
                           meeting.watch.value.store(kind == 2 ? kWatching : kIdle, std::memory_order_release);
-                          return measure_round(end, meeting, next, room_of(shared, round, kind));
+                          const bool done = measure_round(end, meeting, next, room_of(shared, round, kind));
+                          meeting.watch.value.store(kIdle, std::memory_order_release);
+                          return done;
                         });
   meeting.watch.value.store(kOver, std::memory_order_release);
   return code;
+}
+
+// Asks a lane over a connection that is kept.
+Result<void> look_at(const std::string& lane, std::map<std::string, Observer>& observers) {
+  auto found = observers.find(lane);
+  if (found == observers.end()) {
+    auto observer = Observer::connect(lane);
+    if (!observer) return tl::unexpected(observer.error());
+    found = observers.emplace(lane, std::move(*observer)).first;
+  }
+  if (const auto stats = found->second.stats(kPatience); !stats) return tl::unexpected(stats.error());
+  return {};
 }
 
 // Asks both lanes ten times a second, as `framelane top` does, in the rounds that are observed.
 int observing_process(Shared& shared) {
   Meeting& meeting = shared.meeting[0];
   std::map<std::string, Observer> observers;
+  std::string trouble;
   for (std::uint64_t watch = kIdle; watch != kOver; watch = meeting.watch.value.load(std::memory_order_acquire)) {
     if (watch == kWatching) {
       for (const char* const lane : {"ping", "pong"}) {
-        auto found = observers.find(lane);
-        if (found == observers.end()) {
-          auto observer = Observer::connect(lane);
-          if (!observer) return report_failure(observer.error().text);
-          found = observers.emplace(lane, std::move(*observer)).first;
-        }
-        // Between two rounds the lane may be gone.
-        if (const auto stats = found->second.stats(kPatience))
+        if (const auto looked = look_at(lane, observers)) {
           meeting.looks.value.fetch_add(1, std::memory_order_relaxed);
+        } else {
+          // At the end of the last round one of the lanes may be gone before the other end says so.
+          trouble = looked.error().text;
+          observers.erase(lane);
+        }
       }
     }
     std::this_thread::sleep_for(watch == kWatching ? kObserveEvery : std::chrono::milliseconds(1));
   }
-  return kOk;
+  if (trouble.empty() || meeting.looks.value.load(std::memory_order_relaxed) != 0) return kOk;
+  return report_failure("nobody could look at the lanes: " + trouble);
 }
 
 int echo_process(const Options& options, Shared& shared, std::optional<int> cpu) {
@@ -268,8 +282,10 @@ int measure(const Options& options, std::optional<CpuPair> cpus, Outcome& outcom
                            {"echo", [&] { return echo_process(options, shared, cpu(1)); }}};
   if (options.observed) bodies.emplace_back("observing", [&] { return observing_process(shared); });
   const int code = run_privately(bodies, (kLongestRound + kPatience) * static_cast<int>(parts) + 4 * kPatience);
-  if (code == kOk) outcome = evaluate(shared, options.rounds);
-  return code;
+  if (code != kOk) return code;
+  outcome = evaluate(shared, options.rounds);
+  if (!options.observed || outcome.looks != 0) return kOk;
+  return report_failure("the observed rounds were over before anybody had looked; ask for more --samples");
 }
 
 // {"floor_ns":…, "lane_ns":…, "ratio":…, "ratio_less_clock":…}: the same without the clock's steps, and without its

@@ -157,6 +157,17 @@ class Bench(CommandTest):
         self.assertNotIn("unpinned", result)
 
     @unittest.skipIf(usable_cpus() < 2, "needs two CPUs")
+    def test_rtt_that_nobody_observed_is_no_result(self):
+        done = self.run_command("bench", "rtt", "--observed", "--samples", "1", "--rounds", "1", "--json")
+        if done.returncode == 0:  # quick enough, for once
+            self.assertGreater(json.loads(done.stdout)["observed"]["looks"], 0)
+        else:
+            self.assertEqual((done.returncode, done.stdout), (1, ""))
+            self.assertIn("--samples", done.stderr)
+        result = self.run_json("bench", "rtt", "--observed", "--samples", "50000", "--rounds", "1")
+        self.assertGreater(result["observed"]["looks"], 0)
+
+    @unittest.skipIf(usable_cpus() < 2, "needs two CPUs")
     def test_rtt_takes_every_way_of_waiting_and_large_frames(self):
         for arguments in (["--spin", "adaptive"], ["--spin", "off", "--stamps", "on"], ["--size", "1"],
                           ["--size", "3110400", "--touch", "all"]):
