@@ -49,6 +49,9 @@ struct Probe {
   Finding (*look)(const System& system);
 };
 
+/// Of the clock that stamps frames, whose reading takes so long.
+[[nodiscard]] Finding clock_finding(const std::string& source, double read_ns);
+
 /// Kernel features, by trying them.
 [[nodiscard]] std::span<const Probe> kernel_probes();
 /// Limits, CPUs, clock, sockets, pages: what /proc and /sys say.

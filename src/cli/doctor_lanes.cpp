@@ -9,7 +9,6 @@
 #include <thread>
 #include <vector>
 
-#include <dirent.h>
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <sys/stat.h>
@@ -17,6 +16,7 @@
 #include <unistd.h>
 
 #include "framelane/lane/consumer.hpp"
+#include "framelane/lane/observer.hpp"
 #include "framelane/lane/producer.hpp"
 
 #include "base/clock.hpp"
@@ -38,34 +38,39 @@ Finding fatal(std::string found, std::string means, std::string change) {
 
 // --- the directory of lanes
 
+// The environment may say anything, and this goes to a terminal.
+std::string shown(const std::string& path) { return base::printable(path, 200); }
+
 // Of a directory that isn't there yet: whether it can be made.
 Finding absent_directory(const std::string& path) {
   std::string parent = fs::path(path).parent_path();
-  if (access(parent.c_str(), W_OK | X_OK) == 0) return fine(path + ", made by the first producer");
-  return fatal(fmt::format("{}: {}", path, base::system_words(errno)), "no lane with a bare name can be made",
+  if (access(parent.c_str(), W_OK | X_OK) == 0) return fine(shown(path) + ", made by the first producer");
+  return fatal(fmt::format("{}: {}", shown(path), base::system_words(errno)), "no lane with a bare name can be made",
                "export FRAMELANE_DIR=/run/user/$(id -u)/framelane, or another directory of your own");
 }
 
 Finding directory(const System& system) {
   const std::string& path = system.lanes_dir;
   if (path.empty() || path.front() != '/') {
-    return fatal("'" + path + "'", "FRAMELANE_DIR must be an absolute path", "export FRAMELANE_DIR=/tmp/lanes");
+    return fatal("'" + shown(path) + "'", "FRAMELANE_DIR must be an absolute path", "export FRAMELANE_DIR=/tmp/lanes");
   }
   struct stat status {};
   if (lstat(path.c_str(), &status) != 0) return absent_directory(path);
   if (!S_ISDIR(status.st_mode)) {
-    return fatal(path + " is no directory", "lanes with bare names can't be made", "remove it, or set FRAMELANE_DIR");
+    return fatal(shown(path) + " is no directory", "lanes with bare names can't be made",
+                 "remove it, or set FRAMELANE_DIR");
   }
-  const std::string found = fmt::format("{}, mode {:04o}, uid {}", path, status.st_mode & 07777, status.st_uid);
+  const std::string found = fmt::format("{}, mode {:04o}, uid {}", shown(path), status.st_mode & 07777, status.st_uid);
+  const std::string remedy = "chmod 700 '" + shown(path) + "'";
   if (status.st_uid != geteuid()) {
     return fatal(found, "it belongs to another user, so lanes aren't made in it",
                  "set FRAMELANE_DIR to one of your own");
   }
   if ((status.st_mode & 077) != 0) {
-    return fatal(found, "others could take part in lanes", "chmod 700 " + path);
+    return fatal(found, "others could take part in lanes", remedy);
   }
   if (access(path.c_str(), W_OK | X_OK) != 0) {
-    return fatal(found, "no lane can be made in it: " + base::system_words(errno), "chmod 700 " + path);
+    return fatal(found, "no lane can be made in it: " + base::system_words(errno), remedy);
   }
   struct statvfs space {};
   if (statvfs(path.c_str(), &space) == 0 && space.f_files != 0 && space.f_favail == 0) {
@@ -74,39 +79,18 @@ Finding directory(const System& system) {
   return fine(found);
 }
 
-// Whether a producer has the lane; asking takes no lock.
-bool is_locked(const std::string& file) {
-  const base::UniqueFd fd(open(file.c_str(), O_RDWR | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK));
-  if (!fd.valid()) return true;
-  struct flock query {};
-  query.l_type = F_WRLCK;
-  query.l_whence = SEEK_SET;
-  return fcntl(fd.get(), F_GETLK, &query) != 0 || query.l_type != F_UNLCK;
-}
-
 Finding stale_files(const System& system) {
-  constexpr int kMostEntries = 4096;
-  std::unique_ptr<DIR, int (*)(DIR*)> listing(opendir(system.lanes_dir.c_str()), closedir);
-  if (listing == nullptr) return fine("none");
-  int lanes = 0;
+  const auto lanes = find_lanes(system.lanes_dir);
+  if (!lanes) return fine("not looked for: the directory can't be used");
   std::vector<std::string> stale;
-  for (int i = 0; i < kMostEntries; ++i) {
-    const dirent* const entry = readdir(listing.get());
-    if (entry == nullptr) break;
-    const std::string name = static_cast<const char*>(entry->d_name);
-    if (name.find('.') != std::string::npos) continue;  // NAME.lock, NAME.stream
-    const std::string path = system.lanes_dir + "/" + name;
-    struct stat status {};
-    if (lstat(path.c_str(), &status) != 0 || !S_ISSOCK(status.st_mode)) continue;
-    if (is_locked(path + ".lock")) {
-      ++lanes;
-    } else {
-      stale.push_back(name);
-    }
+  std::size_t used = 0;
+  for (const FoundLane& lane : *lanes) {
+    if (lane.state == LaneState::kStale) stale.push_back(lane.name);
+    used += lane.state == LaneState::kAlive || lane.state == LaneState::kBusy ? 1 : 0;
   }
-  if (stale.empty()) return fine(fmt::format("none; {} lane{} in use", lanes, lanes == 1 ? "" : "s"));
+  if (stale.empty()) return fine(fmt::format("none; {} lane{} in use", used, used == 1 ? "" : "s"));
   return fine(fmt::format("{} socket{} of dead producers ({}{}); {} in use", stale.size(), stale.size() == 1 ? "" : "s",
-                          stale.front(), stale.size() == 1 ? "" : ", ...", lanes),
+                          stale.front(), stale.size() == 1 ? "" : ", ...", used),
               "the next producer of the name replaces it");
 }
 
@@ -264,7 +248,7 @@ std::vector<std::string> plugin_folders() {
 Finding plugin(const System&) {
   for (const std::string& folder : plugin_folders()) {
     const std::string file = folder + "/libgstframelane.so";
-    if (access(file.c_str(), R_OK) == 0) return fine(file);
+    if (access(file.c_str(), R_OK) == 0) return fine(shown(file));
   }
   return fine("not found", "gst-launch-1.0 has no lanesink and lanesrc", "install it, or set GST_PLUGIN_PATH");
 }

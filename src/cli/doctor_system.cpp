@@ -125,13 +125,8 @@ double clock_read_ns() {
 }
 
 Finding clock_source(const System& system) {
-  const std::string source =
-      system.read("/sys/devices/system/clocksource/clocksource0/current_clocksource").value_or("not known");
-  const double cost = clock_read_ns();
-  const std::string found = fmt::format("{}, {:.0f} ns a reading", source, cost);
-  if (cost < 150) return fine(found);
-  return {Verdict::kNote, found, "each time stamp of a frame costs that much: the clock is read by a system call",
-          "boot with clocksource=tsc if the CPU's is stable, or use --stamps off", false};
+  const auto source = system.read("/sys/devices/system/clocksource/clocksource0/current_clocksource");
+  return clock_finding(source.value_or("not known"), clock_read_ns());
 }
 
 Finding governor(const System& system) {
@@ -264,6 +259,13 @@ std::optional<std::string> System::read(const std::string& path) const {
 }
 
 bool System::exists(const std::string& path) const { return access((root + path).c_str(), F_OK) == 0; }
+
+Finding clock_finding(const std::string& source, double read_ns) {
+  const std::string found = fmt::format("{}, {:.0f} ns a reading", source, read_ns);
+  if (read_ns < 150) return fine(found);
+  return {Verdict::kNote, found, "each time stamp of a frame costs that much: the clock is read by a system call",
+          "boot with clocksource=tsc if the CPU's is stable, or produce without stamps (lanesink stamps=off)", false};
+}
 
 std::span<const Probe> system_probes() { return kProbes; }
 

@@ -54,6 +54,18 @@ ConsumerRow consumer_row(const ConsumerInfo& info, const ConsumerInfo* before, d
 
 std::uint64_t drops_of(const LaneStats& stats) noexcept { return stats.dropped_full + stats.passed_over; }
 
+bool is_digit(char c) noexcept { return c >= '0' && c <= '9'; }
+
+/// The digits that `text` begins with, without zeros before them; it is left with the rest.
+std::string_view take_number(std::string_view& text) noexcept {
+  std::size_t size = 0;
+  while (size < text.size() && is_digit(text[size])) ++size;
+  std::string_view digits = text.substr(0, size);
+  text.remove_prefix(size);
+  digits.remove_prefix(std::min(digits.find_first_not_of('0'), size));
+  return digits;
+}
+
 /// What grows with the key.
 double value_of(const LaneRow& row, SortKey key) noexcept {
   switch (key) {
@@ -76,6 +88,23 @@ double value_of(const LaneRow& row, SortKey key) noexcept {
 }
 
 }  // namespace
+
+bool name_before(std::string_view a, std::string_view b) noexcept {
+  const std::string_view whole_a = a;
+  const std::string_view whole_b = b;
+  while (!a.empty() && !b.empty()) {
+    if (is_digit(a[0]) && is_digit(b[0])) {
+      const std::string_view one = take_number(a);
+      const std::string_view other = take_number(b);
+      if (one != other) return one.size() != other.size() ? one.size() < other.size() : one < other;
+      continue;
+    }
+    if (a[0] != b[0]) return a[0] < b[0];
+    a.remove_prefix(1);
+    b.remove_prefix(1);
+  }
+  return a.empty() == b.empty() ? whole_a < whole_b : a.empty();
+}
 
 double LaneRow::fill() const noexcept {
   if (!live() || sample.stats->burst == 0) return 0;
@@ -112,11 +141,12 @@ void sort_rows(std::vector<LaneRow>& rows, SortKey key, bool reversed) {
   const bool up = (key == SortKey::kName) != reversed;
   std::sort(rows.begin(), rows.end(), [&](const LaneRow& a, const LaneRow& b) {
     if (a.live() != b.live()) return a.live();
-    if (key == SortKey::kName) return up ? a.sample.name < b.sample.name : b.sample.name < a.sample.name;
+    if (key == SortKey::kName)
+      return up ? name_before(a.sample.name, b.sample.name) : name_before(b.sample.name, a.sample.name);
     const double one = value_of(a, key);
     const double other = value_of(b, key);
     if (one != other) return up ? one < other : one > other;
-    return a.sample.name < b.sample.name;
+    return name_before(a.sample.name, b.sample.name);
   });
 }
 

@@ -43,6 +43,9 @@ struct LaneRow {
 /// The numbers of one lane; `before` is what it said at the look before, if any.
 [[nodiscard]] LaneRow row_of(LaneSample sample, const LaneStats* before);
 
+/// The order of names with numbers as numbers: cam2 before cam10.
+[[nodiscard]] bool name_before(std::string_view a, std::string_view b) noexcept;
+
 enum class SortKey { kName, kFps, kRate, kUnread, kDrops, kConsumers, kLatency };
 /// "name", "fps", "rate", "unread", "drops", "consumers", "latency".
 [[nodiscard]] std::string_view name_of(SortKey key) noexcept;

@@ -12,6 +12,7 @@
 
 #include "framelane/descriptor/descriptor.hpp"
 
+#include "base/text.hpp"
 #include "cli/command.hpp"
 #include "cli/lane_json.hpp"
 #include "cli/lane_text.hpp"
@@ -78,7 +79,9 @@ int list_all(const Options& options) {
   LaneWatch watch;
   auto samples = watch.look(kPatience);
   if (!samples) return fail_with(samples.error().text);
-  const std::vector<LaneRow> rows = LaneHistory().rows_of(std::move(*samples));
+  std::vector<LaneRow> rows = LaneHistory().rows_of(std::move(*samples));
+  std::sort(rows.begin(), rows.end(),
+            [](const LaneRow& a, const LaneRow& b) { return name_before(a.sample.name, b.sample.name); });
   if (options.json) {
     nlohmann::ordered_json json{{"directory", descriptor::runtime_dir()}, {"lanes", nlohmann::ordered_json::array()}};
     for (const LaneRow& row : rows) json["lanes"].push_back(lane_json(row));
@@ -86,7 +89,8 @@ int list_all(const Options& options) {
     return kOk;
   }
   if (rows.empty()) {
-    fmt::print("no lanes in {} (one that is only served over TCP has no file there)\n", descriptor::runtime_dir());
+    fmt::print("no lanes in {} (one that is only served over TCP has no file there)\n",
+               base::printable(descriptor::runtime_dir(), 200));
     return kOk;
   }
   std::vector<Cells> table{{"LANE", "FORMAT", "PRODUCER", "CONSUMERS", "TRANSPORTS"}};

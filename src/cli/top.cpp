@@ -15,6 +15,7 @@
 #include "framelane/descriptor/descriptor.hpp"
 
 #include "base/clock.hpp"
+#include "base/text.hpp"
 #include "cli/child_process.hpp"
 #include "cli/command.hpp"
 #include "cli/lane_json.hpp"
@@ -115,7 +116,7 @@ int run(const Options& options) {
   view.sort = options.sort;
   return run_full_screen(
       view, options.period(), [&] { return look_again(watch, history, options); },
-      fmt::format("every {:g} s, {}", options.interval, descriptor::runtime_dir()));
+      fmt::format("every {:g} s, {}", options.interval, base::printable(descriptor::runtime_dir(), 200)));
 }
 
 }  // namespace

@@ -147,8 +147,6 @@ bool wait_for_something(int signals, std::int64_t until_ns) {
 
 }  // namespace
 
-bool has_full_screen() noexcept { return true; }
-
 int run_full_screen(TopView& view, std::chrono::milliseconds interval, const LookAgain& look,
                     const std::string& about) {
   TerminationSignals signals;

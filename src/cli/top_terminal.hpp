@@ -13,9 +13,6 @@ namespace framelane::cli {
 /// What the full screen asks for: the newest rows.
 using LookAgain = std::function<Result<std::vector<LaneRow>>()>;
 
-/// Whether this build has a full screen (ncurses).
-[[nodiscard]] bool has_full_screen() noexcept;
-
 /// Shows the lanes until somebody quits (kOk) or a signal comes (kInterrupted); looks again every `interval`. The
 /// terminal is as it was when this returns. Standard input and output must be a terminal.
 [[nodiscard]] int run_full_screen(TopView& view, std::chrono::milliseconds interval, const LookAgain& look,

@@ -7,8 +7,6 @@
 
 namespace framelane::cli {
 
-bool has_full_screen() noexcept { return false; }
-
 int run_full_screen(TopView&, std::chrono::milliseconds, const LookAgain&, const std::string&) {
   fmt::print(stderr,
              "framelane top: this build has no full screen: it was built without ncurses (Debian's libncurses-dev); "

@@ -69,13 +69,13 @@ Result<std::string> Address::socket_path() const {
   if (!is_path()) return fail(Code::kUnsupported, "lane \"" + name + "\": its transport has no socket path");
   const std::string where = directory.empty() ? runtime_dir() : directory;
   if (where.front() != '/') {
-    return fail(Code::kInvalidArgument,
-                "FRAMELANE_DIR is \"" + where + "\": it must be an absolute path, for example /tmp/lanes");
+    return fail(Code::kInvalidArgument, "FRAMELANE_DIR is \"" + base::printable(where, 200) +
+                                            "\": it must be an absolute path, for example /tmp/lanes");
   }
   std::string path = joined(where, name);
   if (path.size() <= kMaxSocketPath) return path;
-  return fail(Code::kTooLarge, "the lane's socket path " + path + " has " + std::to_string(path.size()) +
-                                   " bytes, at most " + std::to_string(kMaxSocketPath) +
+  return fail(Code::kTooLarge, "the lane's socket path " + base::printable(path, 200) + " has " +
+                                   std::to_string(path.size()) + " bytes, at most " + std::to_string(kMaxSocketPath) +
                                    " are possible; use a shorter directory (FRAMELANE_DIR) or name");
 }
 

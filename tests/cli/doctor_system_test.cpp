@@ -12,6 +12,7 @@ namespace framelane::cli {
 namespace {
 
 using ::testing::HasSubstr;
+using ::testing::Not;
 
 /// Probes that read /proc and /sys, over files that a test wrote.
 class DoctorSystem : public ::testing::Test {
@@ -69,6 +70,15 @@ TEST_F(DoctorSystem, GovernorsThatSleepAreNoted) {
   EXPECT_THAT(look("governor").change, HasSubstr("cpupower"));
   write("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor", "performance");
   EXPECT_EQ(look("governor").verdict, Verdict::kOk);
+}
+
+TEST_F(DoctorSystem, SlowClocksAreNotedWithWhatTurnsTheirReadingsOff) {
+  EXPECT_EQ(clock_finding("tsc", 22.4).verdict, Verdict::kOk);
+  EXPECT_EQ(clock_finding("tsc", 22.4).found, "tsc, 22 ns a reading");
+  const Finding slow = clock_finding("hpet", 1200);
+  EXPECT_EQ(slow.verdict, Verdict::kNote);
+  EXPECT_THAT(slow.change, HasSubstr("lanesink stamps=off"));
+  EXPECT_THAT(slow.change, Not(HasSubstr("--"))) << "send has no such option";
 }
 
 TEST_F(DoctorSystem, SmallSocketBuffersAreNotedWithTheCommand) {

@@ -62,7 +62,7 @@ class Doctor(LaneCase):
         os.chmod(directory, 0o755)
         found = self.findings(1)["directory"]
         self.assertEqual(found["verdict"], "problem")
-        self.assertEqual(found["change"], "chmod 700 " + directory)
+        self.assertEqual(found["change"], "chmod 700 '%s'" % directory)
         os.rmdir(directory)
         self.assertEqual(self.findings()["directory"]["verdict"], "ok")
         with open(directory, "wb"):
@@ -70,6 +70,21 @@ class Doctor(LaneCase):
         self.assertIn("no directory", self.findings(1)["directory"]["found"])
         self.environment["FRAMELANE_DIR"] = "relative"
         self.assertIn("absolute", self.findings(1)["directory"]["means"])
+
+    def test_directory_of_control_characters_is_shown_without_them(self):
+        for name in "\x1b[31mred", "\x9b31m", "\n\x7f":
+            self.environment["FRAMELANE_DIR"] = os.path.join(self.directory, name)
+            for mode in None, 0o755, 0o700:
+                if mode == 0o755:
+                    os.mkdir(self.environment["FRAMELANE_DIR"])
+                if mode is not None:
+                    os.chmod(self.environment["FRAMELANE_DIR"], mode)
+                with self.subTest(name=name, mode=mode):
+                    done = self.run_command("doctor", "--all")
+                    self.assertEqual(done.returncode, 1 if mode == 0o755 else 0, done.stderr)
+                    shown = done.stdout.replace(b"\n", b"").decode()
+                    self.assertTrue(shown.isprintable(), shown)
+                    self.assertIn("\\x", shown)
 
     def test_stale_sockets_are_told_from_lanes_in_use(self):
         sender = self.start("send", "cam0", "--frame-size", "4")

@@ -11,6 +11,7 @@ import time
 import unittest
 
 COMMAND = os.environ["FRAMELANE_COMMAND"]
+PEER = os.environ.get("FRAMELANE_LANE_PEER")
 LIMIT = 60  # seconds until a hung process is killed; no test expects a duration
 
 
@@ -36,6 +37,14 @@ class LaneCase(unittest.TestCase):
             "env": self.environment, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "stdin": subprocess.DEVNULL,
             **options})
         self.addCleanup(self.end, process)
+        return process
+
+    def peer(self, *arguments):
+        """lane_peer.cpp, when it is ready."""
+        process = subprocess.Popen([PEER, *arguments], env=self.environment, stdin=subprocess.PIPE,
+                                   stdout=subprocess.PIPE)
+        self.addCleanup(self.end, process)
+        self.assertEqual(process.stdout.readline(), b"ready\n")
         return process
 
     @staticmethod
@@ -72,6 +81,18 @@ class LaneCase(unittest.TestCase):
 
     def interrupt(self, process):
         process.send_signal(signal.SIGINT)
+
+    def stop(self, process):
+        """Until SIGCONT, which it gets at the end of the test at the latest."""
+        process.send_signal(signal.SIGSTOP)
+        self.addCleanup(process.send_signal, signal.SIGCONT)
+        deadline = time.monotonic() + LIMIT
+        while time.monotonic() < deadline:
+            with open(f"/proc/{process.pid}/stat", encoding="ascii", errors="replace") as file:
+                if file.read().rpartition(")")[2].split()[0] == "T":
+                    return
+            time.sleep(0.01)
+        self.fail("it doesn't stop")
 
 
 def y4m(width=6, height=5, frames=4, header=b"F25:1 Ip A0:0 C420", planes=None):

@@ -175,6 +175,18 @@ TEST(LaneRows, AreSortedByEachKeyAndDeadOnesComeLast) {
   EXPECT_EQ(order(rows, SortKey::kLatency), "bac0");
 }
 
+TEST(LaneRows, NumbersInNamesCountAsNumbers) {
+  std::vector<LaneRow> rows;
+  for (const char* const name : {"cam10-", "cam2-", "cam02-", "cam-", "cam1b10-", "cam1b9-", "10-", "9-", "dog1-"})
+    rows.push_back(row_of(dead(name), nullptr));
+  EXPECT_EQ(order(rows, SortKey::kName), "9-10-cam-cam1b9-cam1b10-cam02-cam2-cam10-dog1-");
+  EXPECT_EQ(order(rows, SortKey::kName, true), "dog1-cam10-cam2-cam02-cam1b10-cam1b9-cam-10-9-");
+  EXPECT_EQ(order(rows, SortKey::kFps), order(rows, SortKey::kName));
+  EXPECT_TRUE(name_before("cam99999999999999999998", "cam99999999999999999999")) << "beyond 64 bits";
+  EXPECT_TRUE(name_before("cam1", "cam1b"));
+  EXPECT_FALSE(name_before("cam1", "cam1"));
+}
+
 // --- texts
 
 TEST(LaneText, FitsItsColumnsWhateverTheNumber) {

@@ -7,76 +7,65 @@ import os
 import pty
 import re
 import select
-import shutil
 import signal
 import socket
 import struct
 import subprocess
-import tempfile
 import termios
 import time
 import unittest
 
-COMMAND = os.environ["FRAMELANE_COMMAND"]
-PEER = os.environ["FRAMELANE_LANE_PEER"]
+from lane_case import COMMAND, LIMIT, LaneCase
+
 FULL_SCREEN = os.environ.get("FRAMELANE_FULL_SCREEN") == "1"
-LIMIT = 30  # seconds until something that hangs is killed; no test expects a duration
 ANEW = "\x0c"  # Ctrl-L: else only what is new is printed
 CAPS = "video/x-raw, format=(string)RGB, width=(int)640, height=(int)480, framerate=(fraction)30/1"
 
 
-class LanesTest(unittest.TestCase):
+class LanesTest(LaneCase):
     def setUp(self):
-        self.directory = tempfile.mkdtemp(prefix="fl", dir="/tmp")
-        self.addCleanup(shutil.rmtree, self.directory)
-        self.environment = dict(os.environ, FRAMELANE_DIR=self.directory, LC_ALL="C.UTF-8", TERM="xterm-256color")
+        super().setUp()
+        self.lanes = self.environment["FRAMELANE_DIR"]
+        self.environment.update(LC_ALL="C.UTF-8", TERM="xterm-256color")
         self.environment.pop("NO_COLOR", None)
 
     def run_command(self, *arguments):
-        return subprocess.run([COMMAND, *arguments], env=self.environment, capture_output=True, text=True,
-                              timeout=LIMIT, stdin=subprocess.DEVNULL, check=False)
-
-    def peer(self, *arguments):
-        process = subprocess.Popen([PEER, *arguments], env=self.environment, stdin=subprocess.PIPE,
-                                   stdout=subprocess.PIPE, text=True)
-        self.addCleanup(self.end, process)
-        self.assertEqual(process.stdout.readline(), "ready\n")
-        return process
+        return super().run_command(*arguments, text=True)
 
     def produce(self, *names, fps=200):
         return self.peer("produce", str(fps), CAPS, *names)
-
-    def end(self, process):
-        if process.poll() is None:
-            process.kill()
-        process.communicate(timeout=LIMIT)
-
-    def stop(self, process):
-        process.send_signal(signal.SIGSTOP)
-        self.addCleanup(process.send_signal, signal.SIGCONT)
-        deadline = time.monotonic() + LIMIT
-        while time.monotonic() < deadline:
-            with open(f"/proc/{process.pid}/stat", encoding="ascii", errors="replace") as file:
-                if file.read().rpartition(")")[2].split()[0] == "T":
-                    return
-            time.sleep(0.01)
-        self.fail("it doesn't stop")
 
 
 class Ls(LanesTest):
     def test_without_lanes(self):
         done = self.run_command("ls")
         self.assertEqual((done.returncode, done.stderr), (0, ""))
-        self.assertIn("no lanes in " + self.directory, done.stdout)
+        self.assertIn("no lanes in " + self.lanes, done.stdout)
         self.assertIn("TCP", done.stdout)
         self.assertEqual(json.loads(self.run_command("ls", "--json").stdout)["lanes"], [])
 
     def test_a_directory_that_is_not_there_has_no_lanes(self):
-        self.environment["FRAMELANE_DIR"] = self.directory + "/nowhere"
+        self.environment["FRAMELANE_DIR"] = self.lanes + "/nowhere"
         self.assertEqual(self.run_command("ls").returncode, 0)
 
+    def test_a_directory_of_control_characters_is_shown_without_them(self):
+        lanes = os.path.join(self.directory, "\x1b]0;title\x07")
+        os.mkdir(lanes, 0o700)
+        for directory, mode in (lanes, 0o700), (lanes, 0o777), ("relative\x1b[2J", None):
+            self.environment["FRAMELANE_DIR"] = directory
+            if mode is not None:
+                os.chmod(directory, mode)
+            for arguments in (["ls"], ["ls", "cam0"], ["top", "--once", "--interval", "0.1"]):
+                done = self.run_command(*arguments)
+                text = (done.stdout + done.stderr).replace("\n", "")
+                self.assertTrue(text.isprintable(), text)
+                if text != "no lanes":
+                    self.assertRegex(text, r"\\x1b", arguments)
+        self.environment["FRAMELANE_DIR"] = self.path("s" * 100 + "\x1b")
+        self.assertIn("\\x1b", self.run_command("ls", "cam0").stderr)
+
     def test_a_directory_of_others_is_a_failure(self):
-        os.chmod(self.directory, 0o777)
+        os.chmod(self.lanes, 0o777)
         done = self.run_command("ls")
         self.assertEqual(done.returncode, 1)
         self.assertIn("chmod 700", done.stderr)
@@ -92,11 +81,17 @@ class Ls(LanesTest):
         self.assertRegex(lines[2], rf"^cam1 +RGB 640x480 30/1 +lane_peer \({producer.pid}\) +0 +shm uds$")
         self.assertEqual(len(lines), 3)
 
+    def test_numbers_in_names_count_as_numbers(self):
+        self.produce("cam10", "cam9", "cam1", "cam")
+        names = ["cam", "cam1", "cam9", "cam10"]
+        self.assertEqual([line.split()[0] for line in self.run_command("ls").stdout.splitlines()[1:]], names)
+        self.assertEqual([lane["name"] for lane in json.loads(self.run_command("ls", "--json").stdout)["lanes"]], names)
+
     def test_json_has_all_of_it(self):
         self.produce("cam0")
         consumer = self.peer("consume", "cam0")
         listed = json.loads(self.run_command("ls", "--json").stdout)
-        self.assertEqual(listed["directory"], self.directory)
+        self.assertEqual(listed["directory"], self.lanes)
         lane, = listed["lanes"]
         self.assertEqual((lane["name"], lane["state"], lane["caps"]), ("cam0", "live", CAPS))
         self.assertIsNone(lane["fps"])
@@ -109,7 +104,7 @@ class Ls(LanesTest):
         self.peer("consume", "cam0")
         done = self.run_command("ls", "cam0")
         self.assertEqual((done.returncode, done.stderr), (0, ""))
-        for words in ("cam0", "RGB 640x480", "lane.shm://" + self.directory, "burst 8", "CONSUMER", "lane_peer",
+        for words in ("cam0", "RGB 640x480", "lane.shm://" + self.lanes, "burst 8", "CONSUMER", "lane_peer",
                       "every"):
             self.assertIn(words, done.stdout)
 
@@ -129,9 +124,9 @@ class Ls(LanesTest):
         dead.wait(timeout=LIMIT)
         stopped = self.produce("stopped")
         self.stop(stopped)
-        self.peer("lie", self.directory + "/liar")
+        self.peer("lie", self.lanes + "/liar")
         with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as foreign:
-            foreign.bind(self.directory + "/other")
+            foreign.bind(self.lanes + "/other")
             foreign.listen()
             self.produce("good")
             done = self.run_command("ls")
