@@ -21,17 +21,27 @@ namespace {
 
 constexpr auto kGrace = std::chrono::seconds(1);
 
+bool cut(int fd, std::uint64_t size) {
+  int cut = 0;
+  do {
+    cut = ftruncate(fd, static_cast<off_t>(size));
+  } while (cut != 0 && errno == EINTR);
+  return cut == 0;
+}
+
 }  // namespace
 
 Result<ByteSink> ByteSink::open(const std::string& path, const Interruption* interruption) {
   const bool standard = path == "-";
   const std::string name = standard ? "standard output" : "'" + base::printable(path, 200) + "'";
   base::UniqueFd fd(standard ? fcntl(STDOUT_FILENO, F_DUPFD_CLOEXEC, 3)
-                             : open_patiently(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, interruption));
+                             : open_patiently(path, O_WRONLY | O_CREAT | O_CLOEXEC, interruption));
   if (!fd.valid()) return cannot("write", name, errno);
   struct stat status {};
   if (fstat(fd.get(), &status) == 0 && S_ISFIFO(status.st_mode)) fcntl(fd.get(), F_SETPIPE_SZ, kPipeBytes);
-  return ByteSink(std::move(fd), name, interruption);
+  ByteSink sink(std::move(fd), name, interruption);
+  sink.emptied_ = standard || !S_ISREG(status.st_mode);
+  return sink;
 }
 
 ByteSink::ByteSink(base::UniqueFd fd, std::string name, const Interruption* interruption)
@@ -55,7 +65,15 @@ bool ByteSink::gave_up() {
   return base::monotonic_ns() >= give_up_ns_;
 }
 
+// Whoever opens a file may still find that it has nothing to write: then the file stays as it was.
+Result<void> ByteSink::empty_first() {
+  if (!emptied_ && !cut(fd_.get(), 0)) return cannot_write(errno);
+  emptied_ = true;
+  return {};
+}
+
 Result<void> ByteSink::write_pieces(std::span<iovec> pieces) {
+  if (auto emptied = empty_first(); !emptied) return emptied;
   pieces = pieces_after(pieces, 0);
   while (!pieces.empty()) {
     if (gave_up()) return fail(Code::kInterrupted, "interrupted while nobody read " + name_);
@@ -85,7 +103,22 @@ Result<void> ByteSink::patch(std::uint64_t offset, std::span<const std::byte> by
   return {};
 }
 
+Result<void> ByteSink::take_back(std::uint64_t position) {
+  if (!start_ || position >= position_) return {};
+  const std::uint64_t end = *start_ + position;
+  struct stat status {};
+  // What stood behind our bytes in the file before isn't ours to cut.
+  const bool last = fstat(fd_.get(), &status) == 0 && static_cast<std::uint64_t>(status.st_size) == *start_ + position_;
+  if (last && !cut(fd_.get(), end)) return cannot_write(errno);
+  if (lseek(fd_.get(), static_cast<off_t>(end), SEEK_SET) < 0) return cannot_write(errno);
+  position_ = position;
+  return {};
+}
+
 Result<void> ByteSink::close() {
+  if (fd_.valid()) {
+    if (auto emptied = empty_first(); !emptied) return emptied;
+  }
   const int fd = fd_.release();
   if (fd >= 0 && ::close(fd) != 0 && errno != EINTR) return cannot_write(errno);
   return {};

@@ -23,7 +23,8 @@ class Interruption;
 /// Threads: one thread; with an Interruption, the one that made that. Units: bytes.
 class ByteSink {
  public:
-  /// "-" is standard output; a file is made, or emptied. `interruption` may be null; else it outlives this.
+  /// "-" is standard output; a file is made where there is none, and keeps what it holds until the first write() or
+  /// close(). `interruption` may be null; else it outlives this.
   /// Errors: kNotFound (no such directory), kPermission, kSystem.
   [[nodiscard]] static Result<ByteSink> open(const std::string& path, const Interruption* interruption);
 
@@ -38,6 +39,8 @@ class ByteSink {
   [[nodiscard]] bool can_patch() const noexcept { return start_.has_value(); }
   /// Writes over bytes that are there already, `offset` from the first. Errors: kSystem.
   [[nodiscard]] Result<void> patch(std::uint64_t offset, std::span<const std::byte> bytes);
+  /// Takes back what was written since position() was `position`, if it can be changed. Errors: kSystem.
+  [[nodiscard]] Result<void> take_back(std::uint64_t position);
   /// A full disk may show only here. Errors: kSystem.
   [[nodiscard]] Result<void> close();
 
@@ -49,11 +52,13 @@ class ByteSink {
   ByteSink(base::UniqueFd fd, std::string name, const Interruption* interruption);
   [[nodiscard]] tl::unexpected<Error> cannot_write(int error) const;
   [[nodiscard]] bool gave_up();
+  [[nodiscard]] Result<void> empty_first();
 
   base::UniqueFd fd_;
   std::string name_;
   const Interruption* interruption_;
   std::optional<std::uint64_t> start_;  // of our bytes in the file; nothing in a pipe or a file that only grows
+  bool emptied_ = true;                 // the file holds nothing of others
   std::uint64_t position_ = 0;
   std::int64_t give_up_ns_ = 0;  // CLOCK_MONOTONIC; 0: nobody asked us to end
 };

@@ -39,6 +39,7 @@ class ByteSource {
 
   /// Of the next byte, from the start of the input.
   [[nodiscard]] std::uint64_t position() const noexcept { return position_; }
+  [[nodiscard]] bool can_rewind() const noexcept { return start_.has_value(); }
   /// Back to a position that was read before. Errors: kUnsupported (a pipe or a terminal).
   [[nodiscard]] Result<void> rewind(std::uint64_t position);
 

@@ -39,6 +39,10 @@ std::string_view text_of(std::span<const std::byte> bytes) {
   return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
 }
 
+std::string_view without_spaces(std::string_view text) {
+  return text.substr(std::min(text.find_first_not_of(' '), text.size()));
+}
+
 }  // namespace
 
 std::string_view to_string(FileFormat format) noexcept {
@@ -105,15 +109,27 @@ Result<Rate> parse_rate(const std::string& text) {
   return Rate{static_cast<int>(*n / common), static_cast<int>(*d / common)};
 }
 
+std::uint64_t time_of(std::uint64_t units, Rate rate) noexcept {
+  constexpr std::uint64_t kMostSeconds = 4'000'000'000;
+  std::uint64_t scaled = 0;
+  if (rate.n == 0 || __builtin_mul_overflow(units, static_cast<std::uint64_t>(rate.d), &scaled)) return format::kNoTime;
+  const auto n = static_cast<std::uint64_t>(rate.n);
+  if (scaled / n > kMostSeconds) return format::kNoTime;
+  return scaled / n * 1'000'000'000 + scaled % n * 1'000'000'000 / n;
+}
+
 std::string caps_field(std::string_view caps, std::string_view field) {
   std::size_t at = 0;
   while ((at = caps.find(field, at)) != std::string_view::npos) {
     const std::size_t start = at;
     at += field.size();
     if (start == 0 || (caps[start - 1] != ' ' && caps[start - 1] != ',')) continue;
-    if (at >= caps.size() || caps[at] != '=') continue;
-    std::string_view value = caps.substr(at + 1);
-    if (value.starts_with("(")) value.remove_prefix(std::min(value.find(')'), value.size() - 1) + 1);
+    std::string_view value = without_spaces(caps.substr(at));
+    if (!value.starts_with("=")) continue;
+    value = without_spaces(value.substr(1));
+    if (value.starts_with("(")) {
+      value = without_spaces(value.substr(std::min(value.find(')'), value.size() - 1) + 1));
+    }
     value = value.substr(0, value.find_first_of(",; "));
     return std::string(value);
   }
@@ -187,6 +203,17 @@ tl::unexpected<Error> FrameReader::truncated(const std::string& in_what, std::ui
 
 tl::unexpected<Error> FrameReader::damaged(const std::string& what) const {
   return fail(Code::kProtocol, fmt::format("{} is damaged at byte {}: {}", source_.name(), source_.position(), what));
+}
+
+Result<void> FrameWriter::write(std::span<const std::byte> frame) {
+  const std::uint64_t start = sink_.position();
+  auto written = put(frame);
+  if (written) {
+    ++frames_;
+  } else {
+    static_cast<void>(sink_.take_back(start));  // the first error says more
+  }
+  return written;
 }
 
 Result<std::unique_ptr<FrameReader>> open_reader(FileFormat format, ByteSource source, const ReadOptions& options) {

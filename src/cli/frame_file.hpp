@@ -12,6 +12,7 @@
 
 #include "framelane/base/result.hpp"
 #include "framelane/format/caps.hpp"
+#include "framelane/format/frame_info.hpp"
 
 #include "cli/byte_sink.hpp"
 #include "cli/byte_source.hpp"
@@ -44,6 +45,9 @@ struct Rate {
 
 /// "30", "29.97", "30000/1001". Errors: kInvalidArgument.
 [[nodiscard]] Result<Rate> parse_rate(const std::string& text);
+
+/// Of a stream's unit, exactly, in ns from the first one's; kNoTime where the rate isn't known, or after 126 years.
+[[nodiscard]] std::uint64_t time_of(std::uint64_t units, Rate rate) noexcept;
 
 /// Bytes that belong to a picture, without those that pad its rows.
 struct Extent {
@@ -96,8 +100,6 @@ class FrameReader {
  protected:
   FrameReader(ByteSource source, StreamInfo info);
   virtual void restart() {}
-  /// Where the next frame is the first.
-  void begins_here() { first_ = source_.position(); }
   /// "'a.y4m' ends at byte 1234, in frame 7: 96 of its 4096 bytes are missing"
   [[nodiscard]] tl::unexpected<Error> truncated(const std::string& in_what, std::uint64_t missing,
                                                 std::uint64_t wanted) const;
@@ -124,22 +126,25 @@ struct PlaneLayout {
   friend bool operator==(const PlaneLayout&, const PlaneLayout&) = default;
 };
 
-/// Writes frames to one file.
+/// Writes frames to one file, which after an error still holds whole frames only, unless it is a pipe.
 class FrameWriter {
  public:
   virtual ~FrameWriter() = default;
   /// Errors: kProtocol (a frame that doesn't fit the format), those of ByteSink::write().
-  [[nodiscard]] virtual Result<void> write(std::span<const std::byte> frame) = 0;
+  [[nodiscard]] Result<void> write(std::span<const std::byte> frame);
   /// The planes of the next frames lie elsewhere. Errors: kProtocol (a layout that can't be).
   [[nodiscard]] virtual Result<void> set_layout(const PlaneLayout&) { return {}; }
   /// Completes the header and closes the file.
   /// Errors: kProtocol (fewer frames than the header had to promise), kSystem.
   [[nodiscard]] virtual Result<void> finish() { return sink_.close(); }
-  [[nodiscard]] std::uint64_t bytes() const noexcept { return sink_.position(); }
 
  protected:
   explicit FrameWriter(ByteSink sink) : sink_(std::move(sink)) {}
+  /// Puts one frame; what it has written of it when it fails is taken back. Errors: as write().
+  [[nodiscard]] virtual Result<void> put(std::span<const std::byte> frame) = 0;
+
   ByteSink sink_;
+  std::uint64_t frames_ = 0;  // written whole
 };
 
 struct WriteOptions {

@@ -1,9 +1,13 @@
 // SPDX-License-Identifier: MIT
 #include "cli/lane_options.hpp"
 
+#include <cerrno>
 #include <cmath>
 #include <cstdlib>
 
+#include <unistd.h>
+
+#include "base/text.hpp"
 #include "cli/bench_setup.hpp"
 
 namespace framelane::cli {
@@ -63,6 +67,13 @@ void add_format_option(CLI::App& command, std::optional<FileFormat>& format, con
 
 void add_ends_options(CLI::App& command, ProducerSettings& settings) { add_shared(command, settings); }
 void add_ends_options(CLI::App& command, ConsumerSettings& settings) { add_shared(command, settings); }
+
+Result<void> check_key_file(const std::string& path) {
+  if (path.empty() || access(path.c_str(), R_OK) == 0) return {};
+  const int error = errno;
+  return fail(Code::kInvalidArgument, "the file of --psk-file, '" + base::printable(path, 200) +
+                                          "', can't be read: " + base::system_words(error));
+}
 
 void add_producer_options(CLI::App& command, ProducerSettings& settings) {
   command.add_option("--burst", settings.burst, "Frames absorbed while a consumer pauses (8)")

@@ -8,6 +8,7 @@
 
 #include <CLI/CLI.hpp>
 
+#include "framelane/base/result.hpp"
 #include "framelane/lane/settings.hpp"
 
 #include "cli/frame_file.hpp"
@@ -42,6 +43,9 @@ void add_format_option(CLI::App& command, std::optional<FileFormat>& format, con
 /// The lane and what both ends of it need: transport, spin, psk-file, max-frame-size.
 void add_ends_options(CLI::App& command, ProducerSettings& settings);
 void add_ends_options(CLI::App& command, ConsumerSettings& settings);
+/// Whether the file of --psk-file can be read, also where the lane doesn't look at it; fine when there is none.
+/// Errors: kInvalidArgument.
+[[nodiscard]] Result<void> check_key_file(const std::string& path);
 /// burst, leaky, full-timeout, stall-timeout, history, max-consumers, insecure.
 void add_producer_options(CLI::App& command, ProducerSettings& settings);
 

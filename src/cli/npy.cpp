@@ -253,15 +253,6 @@ class NpyWriter final : public FrameWriter {
 
   Result<void> start() { return sink_.write(npy_header(header_)); }
 
-  Result<void> write(std::span<const std::byte> frame) override {
-    if (frame.size() != frame_size_) {
-      return fail(Code::kProtocol,
-                  fmt::format("a frame of {} bytes doesn't fit its caps, which say {}", frame.size(), frame_size_));
-    }
-    ++frames_;
-    return sink_.write(frame);
-  }
-
   Result<void> finish() override {
     if (!whole_ && frames_ != promised_) {
       if (!sink_.can_patch()) {
@@ -277,11 +268,16 @@ class NpyWriter final : public FrameWriter {
   }
 
  private:
+  Result<void> put(std::span<const std::byte> frame) override {
+    if (frame.size() == frame_size_) return sink_.write(frame);
+    return fail(Code::kProtocol,
+                fmt::format("a frame of {} bytes doesn't fit its caps, which say {}", frame.size(), frame_size_));
+  }
+
   NpyHeader header_;
   std::uint64_t frame_size_;
   bool whole_;
   std::uint64_t promised_;  // as the header says it now
-  std::uint64_t frames_ = 0;
 };
 
 Result<format::Tensor> only_tensor(const std::string& caps) {

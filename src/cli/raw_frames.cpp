@@ -36,7 +36,9 @@ class RawReader final : public FrameReader {
 class RawWriter final : public FrameWriter {
  public:
   explicit RawWriter(ByteSink sink) : FrameWriter(std::move(sink)) {}
-  Result<void> write(std::span<const std::byte> frame) override { return sink_.write(frame); }
+
+ private:
+  Result<void> put(std::span<const std::byte> frame) override { return sink_.write(frame); }
 };
 
 Result<StreamInfo> video_stream(const ReadOptions& options) {
@@ -65,25 +67,7 @@ Result<StreamInfo> tensor_stream(const ReadOptions& options) {
   return StreamInfo{options.caps, *size, rate, 1};
 }
 
-// What a raw file can't say itself. With a frame size, the caps are the user's and may be anything.
-Result<StreamInfo> raw_stream(const ReadOptions& options) {
-  if (options.frame_size == 0) return stream_of_caps(options);
-  const auto rate = format::frame_rate(options.caps);
-  Rate units = options.fps;
-  if (units.n == 0 && rate) {
-    if (const auto parsed = parse_rate(fmt::format("{:.3f}", *rate))) units = *parsed;
-  }
-  return StreamInfo{options.caps, options.frame_size, units, 1};
-}
-
-}  // namespace
-
-Result<void> check_frame_size(std::uint64_t size, const ReadOptions& options) {
-  if (size <= options.max_frame_size) return {};
-  return fail(Code::kTooLarge,
-              fmt::format("a frame of {} bytes is beyond --max-frame-size, {}", size, options.max_frame_size));
-}
-
+// Bytes of a frame of these caps, as the lane holds it, and its time.
 Result<StreamInfo> stream_of_caps(const ReadOptions& options) {
   if (options.caps.empty()) {
     return fail(
@@ -95,6 +79,24 @@ Result<StreamInfo> stream_of_caps(const ReadOptions& options) {
   if (options.caps.starts_with("other/tensors")) return tensor_stream(options);
   return fail(Code::kInvalidArgument,
               "the size of a frame doesn't follow from these caps: use --frame-size BYTES, too");
+}
+
+// What a raw file can't say itself. With a frame size, the caps are the user's and may be anything.
+Result<StreamInfo> raw_stream(const ReadOptions& options) {
+  if (options.frame_size == 0) return stream_of_caps(options);
+  Rate units = options.fps;
+  if (units.n == 0 && format::frame_rate(options.caps)) {
+    if (const auto parsed = parse_rate(caps_field(options.caps, "framerate"))) units = *parsed;
+  }
+  return StreamInfo{options.caps, options.frame_size, units, 1};
+}
+
+}  // namespace
+
+Result<void> check_frame_size(std::uint64_t size, const ReadOptions& options) {
+  if (size <= options.max_frame_size) return {};
+  return fail(Code::kTooLarge,
+              fmt::format("a frame of {} bytes is beyond --max-frame-size, {}", size, options.max_frame_size));
 }
 
 Result<std::unique_ptr<FrameReader>> open_raw_reader(ByteSource source, const ReadOptions& options) {

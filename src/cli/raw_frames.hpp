@@ -9,10 +9,6 @@ namespace framelane::cli {
 [[nodiscard]] Result<std::unique_ptr<FrameReader>> open_raw_reader(ByteSource source, const ReadOptions& options);
 [[nodiscard]] Result<std::unique_ptr<FrameWriter>> open_raw_writer(ByteSink sink);
 
-/// Bytes of a frame of these caps, as the lane holds it, and its time.
-/// Errors: kInvalidArgument, kUnsupported, kTooLarge.
-[[nodiscard]] Result<StreamInfo> stream_of_caps(const ReadOptions& options);
-
 /// A frame's size within the limit. Errors: kTooLarge.
 [[nodiscard]] Result<void> check_frame_size(std::uint64_t size, const ReadOptions& options);
 

@@ -100,6 +100,8 @@ class Receiving {
   int open();
   int receive_all();
   int take_item(Item item);
+  int take_event(const format::Event& event);
+  int set_layout(PlaneLayout layout);
   int write(const Frame& frame);
   int open_file();
   int close_file();
@@ -149,6 +151,7 @@ int Receiving::open() {
   if (options_.file == "-" && isatty(STDOUT_FILENO) != 0) {
     return failed("standard output is a terminal: name a FILE, or a program that reads frames (| ...)", kUsage);
   }
+  if (const auto key = check_key_file(options_.settings.psk_file); !key) return failed(key.error().text, kFailed);
   auto consumer = Consumer::open(options_.settings);
   if (!consumer)
     return failed(consumer.error().text, consumer.error().code == Code::kInvalidArgument ? kUsage : kFailed);
@@ -186,8 +189,16 @@ int Receiving::receive_all() {
   return kOk;
 }
 
+// The library's advice names its setting, which is an option here.
+std::string in_own_words(std::string text) {
+  constexpr std::string_view kSetting = "raise connect-timeout";
+  if (!text.ends_with(kSetting)) return text;
+  return text.substr(0, text.size() - kSetting.size()) + "raise --timeout";
+}
+
 // Why nothing comes any more, but for the end of the stream.
 int Receiving::no_more(const Error& error) {
+  const std::string why = in_own_words(error.text);
   const double seconds = static_cast<double>(options_.timeout.count()) / 1e9;
   switch (error.code) {
     case Code::kInterrupted:
@@ -198,29 +209,36 @@ int Receiving::no_more(const Error& error) {
       return code;
     }
     case Code::kNotFound: {
-      const int code = failed(error.text, kNothingCame);
+      const int code = failed(why, kNothingCame);
       end_ = "timeout";
       return code;
     }
     case Code::kPeerLost:
-      return failed(error.text + "; what came before is written", kFailed);
+      return failed(why + "; what came before is written", kFailed);
     default:
-      return failed(error.text, kFailed);
+      return failed(why, kFailed);
   }
 }
 
 int Receiving::take_item(Item item) {
-  if (const auto* event = std::get_if<format::Event>(&item)) {
-    if (event->type != format::EventType::kState || event->number != kLayoutState) return kOk;
-    auto layout = parse_layout(event->text);
-    if (!layout) return failed(layout.error().text, kFailed);
-    layout_ = std::move(*layout);
-    // New caps come before their layout, and the file that is open is of the old ones.
-    if (writer_ == nullptr || consumer_->caps() != caps_) return kOk;
-    const auto known = writer_->set_layout(layout_);
-    return known ? int{kOk} : failed(known.error().text, kFailed);
-  }
+  if (const auto* event = std::get_if<format::Event>(&item)) return take_event(*event);
   return write(std::get<Frame>(item));
+}
+
+int Receiving::take_event(const format::Event& event) {
+  // Caps come before their layout, which a producer says where it isn't the one that they imply; also another producer.
+  if (event.type == format::EventType::kCaps) return set_layout({});
+  if (event.type != format::EventType::kState || event.number != kLayoutState) return kOk;
+  auto layout = parse_layout(event.text);
+  return layout ? set_layout(std::move(*layout)) : failed(layout.error().text, kFailed);
+}
+
+int Receiving::set_layout(PlaneLayout layout) {
+  layout_ = std::move(layout);
+  // The file that is open is of other caps.
+  if (writer_ == nullptr || consumer_->caps() != caps_) return kOk;
+  const auto known = writer_->set_layout(layout_);
+  return known ? int{kOk} : failed(known.error().text, kFailed);
 }
 
 int Receiving::open_file() {
@@ -301,7 +319,6 @@ void Receiving::summarize(int code) {
 
 int run(Options options) {
   options.settings.gating = !options.no_gating;
-  if (options.timeout != kForever) options.settings.connect_timeout = options.timeout;
   return Receiving(options).run();
 }
 
@@ -323,10 +340,14 @@ void add_recv(CLI::App& app, Action& chosen) {
              "Every frame in order, or always the newest (every)");
   command.add_flag("--no-gating", options->no_gating, "The producer doesn't wait for us: we may skip frames");
   command.add_flag("--reconnect", options->settings.reconnect, "Waits on when a producer goes without an end");
-  add_duration(command, "--timeout", options->timeout, "Gives up: no producer (10), or no frame (none)", true);
+  const CLI::Option* const timeout =
+      add_duration(command, "--timeout", options->timeout, "Gives up: no producer (10), or no frame (none)", true);
   command.add_flag("--quiet", options->quiet, "Only errors on standard error");
   command.add_flag("--json", options->json, "At the end, one JSON object, where no frames go");
-  command.callback([options, &chosen] { chosen = [options] { return run(*options); }; });
+  command.callback([options, timeout, &chosen] {
+    if (timeout->count() != 0) options->settings.connect_timeout = options->timeout;
+    chosen = [options] { return run(*options); };
+  });
 }
 
 }  // namespace framelane::cli

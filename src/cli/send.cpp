@@ -58,13 +58,6 @@ struct Options {
   bool json = false;
 };
 
-// units / rate in ns, exactly; units per second = n / d.
-std::uint64_t time_of(std::uint64_t units, Rate rate) {
-  const std::uint64_t scaled = units * static_cast<std::uint64_t>(rate.d);
-  const auto n = static_cast<std::uint64_t>(rate.n);
-  return scaled / n * 1'000'000'000 + scaled % n * 1'000'000'000 / n;
-}
-
 int code_of(const Error& error) {
   switch (error.code) {
     case Code::kInterrupted:
@@ -129,6 +122,10 @@ int Sending::failed(const Error& error, int code) {
 int Sending::open() {
   auto source = ByteSource::open(options_.file, &interruption_);
   if (!source) return failed(source.error(), source.error().code == Code::kInterrupted ? kInterrupted : kFailed);
+  if (options_.loop && !source->can_rewind()) {
+    return failed({Code::kUnsupported, "--loop is for files, and " + source->name() + " is a pipe or a terminal"},
+                  kUsage);
+  }
   if (options_.format) {
     format_ = *options_.format;
   } else {
@@ -143,6 +140,7 @@ int Sending::open() {
   if (options_.realtime && reader_->info().units.n == 0) {
     return failed({Code::kInvalidArgument, "--realtime needs a rate, and the input has none: use --fps"}, kUsage);
   }
+  if (const auto key = check_key_file(options_.settings.psk_file); !key) return failed(key.error(), kFailed);
   auto producer = Producer::open(options_.settings);
   if (!producer) return failed(producer.error(), producer.error().code == Code::kInvalidArgument ? kUsage : kFailed);
   producer_.emplace(std::move(*producer));
@@ -173,10 +171,9 @@ format::FrameInfo Sending::times(std::uint32_t units) {
   info.offset = units_;
   info.offset_end = units_ + units;
   const Rate rate = reader_->info().units;
-  if (rate.n != 0) {
-    info.pts = time_of(units_, rate);
-    info.duration = time_of(units_ + units, rate) - info.pts;
-  }
+  info.pts = time_of(units_, rate);
+  const std::uint64_t end = time_of(units_ + units, rate);
+  if (end != format::kNoTime) info.duration = end - info.pts;
   if (moved_.frames == 0) info.flags = format::kDiscont;
   units_ += units;
   return info;
@@ -196,7 +193,7 @@ Result<FrameRead> Sending::send_one() {
   const auto read = reader_->next(loan->bytes());
   if (!read || !*read) return read;
   format::FrameInfo info = times(read->units);
-  if (options_.realtime) {
+  if (options_.realtime && info.pts != format::kNoTime) {
     if (start_ns_ == 0) start_ns_ = base::monotonic_ns() - static_cast<std::int64_t>(info.pts);
     info.due_ns = start_ns_ + static_cast<std::int64_t>(info.pts);
     pace(info.due_ns);
@@ -227,9 +224,7 @@ int Sending::send_all() {
     if (moved_.frames == before) {
       return failed({Code::kProtocol, "the input holds no frame, so there is nothing to --loop"}, kBadInput);
     }
-    if (auto again = reader_->rewind(); !again) {
-      return failed({Code::kUnsupported, "--loop is for files: " + again.error().text}, kFailed);
-    }
+    if (auto again = reader_->rewind(); !again) return failed(again.error(), kFailed);
   }
 }
 

@@ -200,31 +200,32 @@ class WavReader final : public FrameReader {
       : FrameReader(std::move(source), std::move(info)),
         sample_(info_.frame_size / info_.frame_units),
         all_(data_bytes),
-        left_(data_bytes.value_or(std::numeric_limits<std::uint64_t>::max())) {
-    begins_here();
-  }
+        left_(data_bytes.value_or(std::numeric_limits<std::uint64_t>::max())) {}
 
   Result<FrameRead> next(std::span<std::byte> into) override {
-    if (broken_ != 0) return truncated("a sample", sample_ - broken_, sample_);
+    if (broken_ != 0) return broken_sample();
     const std::uint64_t wanted = std::min(info_.frame_size, left_);
     if (wanted == 0) return FrameRead{};
     const auto got = source_.read(into.first(static_cast<std::size_t>(wanted)));
     if (!got) return tl::unexpected(got.error());
     const std::uint64_t whole = *got / sample_ * sample_;
     left_ -= *got;
-    if (*got < wanted && !all_) {
-      left_ = 0;
-      broken_ = *got - whole;
-    }
+    if (*got < wanted && !all_) left_ = 0;
+    if (left_ == 0) broken_ = *got - whole;
     if (whole != 0) {
       ++frames_;
       return FrameRead{static_cast<std::size_t>(whole), static_cast<std::uint32_t>(whole / sample_)};
     }
-    if (all_) return truncated("the samples", left_, *all_);
+    if (left_ != 0) return truncated("the samples", left_, *all_);
     return broken_ != 0 ? next(into) : FrameRead{};
   }
 
  private:
+  [[nodiscard]] tl::unexpected<Error> broken_sample() const {
+    if (!all_) return truncated("a sample", sample_ - broken_, sample_);
+    return damaged(fmt::format("its {} bytes of samples aren't whole samples of {} bytes", *all_, sample_));
+  }
+
   void restart() override {
     left_ = all_.value_or(std::numeric_limits<std::uint64_t>::max());
     broken_ = 0;
@@ -247,13 +248,6 @@ class WavWriter final : public FrameWriter {
     return sink_.write(*header);
   }
 
-  Result<void> write(std::span<const std::byte> frame) override {
-    const std::uint64_t sample = audio_.bytes_per_sample().value_or(1);
-    if (frame.size() % sample == 0) return sink_.write(frame);
-    return fail(Code::kProtocol,
-                fmt::format("a frame of {} bytes isn't whole samples of {} bytes", frame.size(), sample));
-  }
-
   Result<void> finish() override {
     const std::uint64_t bytes = sink_.position() - header_bytes_;
     if (sink_.can_patch()) {
@@ -265,6 +259,13 @@ class WavWriter final : public FrameWriter {
   }
 
  private:
+  Result<void> put(std::span<const std::byte> frame) override {
+    const std::uint64_t sample = audio_.bytes_per_sample().value_or(1);
+    if (frame.size() % sample == 0) return sink_.write(frame);
+    return fail(Code::kProtocol,
+                fmt::format("a frame of {} bytes isn't whole samples of {} bytes", frame.size(), sample));
+  }
+
   format::AudioFormat audio_;
   std::uint64_t header_bytes_ = 0;
 };

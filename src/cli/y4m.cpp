@@ -252,14 +252,15 @@ class Y4mWriter final : public FrameWriter {
     auto extents = picture_extents(video_, layout);
     if (!extents) return tl::unexpected(extents.error());
     extents_ = std::move(*extents);
+    needed_ = end_of(extents_);
     return {};
   }
 
-  Result<void> write(std::span<const std::byte> frame) override {
-    const std::uint64_t needed = end_of(extents_);
-    if (frame.size() < needed) {
+ private:
+  Result<void> put(std::span<const std::byte> frame) override {
+    if (frame.size() < needed_) {
       return fail(Code::kProtocol,
-                  fmt::format("a frame of {} bytes is too small for its caps, which need {}", frame.size(), needed));
+                  fmt::format("a frame of {} bytes is too small for its caps, which need {}", frame.size(), needed_));
     }
     static constexpr char kLine[] = {'F', 'R', 'A', 'M', 'E', '\n'};
     static_cast<void>(pieces_of(frame.data(), extents_, pieces_));
@@ -267,9 +268,9 @@ class Y4mWriter final : public FrameWriter {
     return sink_.write_pieces(pieces_);
   }
 
- private:
   format::VideoFormat video_;
   std::vector<Extent> extents_;
+  std::uint64_t needed_ = 0;  // bytes of a frame in the lane
   std::vector<iovec> pieces_;
 };
 
@@ -278,6 +279,12 @@ class Y4mWriter final : public FrameWriter {
 Result<std::vector<Extent>> picture_extents(const format::VideoFormat& video, const PlaneLayout& layout) {
   const Space* const space = space_of_gst(video.format);
   if (space == nullptr) return not_in_y4m(video.format);
+  // An extent a row; a lane's caps may say any height.
+  if (static_cast<std::uint64_t>(video.height) > kMostPixels) {
+    return fail(Code::kUnsupported,
+                fmt::format("Y4M is written with at most {} rows, and the video has {}: use --format raw", kMostPixels,
+                            video.height));
+  }
   const auto planes = video.planes();
   if (!planes) return tl::unexpected(planes.error());
   const bool own = !layout.offsets.empty();

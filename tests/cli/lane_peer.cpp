@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: MIT
 // Producers and consumers for the tests of `framelane ls` and `top`.
 //   lane_peer produce FPS CAPS NAME...   publishes 1000-byte frames on all these lanes; prints "ready"
+//   lane_peer pad CAPS LAYOUT NAME       publishes frames of 16 bytes, 0 to 15, of such a layout; prints "ready"
 //   lane_peer consume NAME               takes every frame; prints "ready" at the first
 //   lane_peer lie PATH                   a socket that answers whatever it is asked with rubbish; prints "ready"
 // Each ends when standard input is closed, at the latest after two minutes.
+#include <array>
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
@@ -66,6 +68,25 @@ int produce(double fps, const std::string& caps, const std::vector<std::string>&
   }
 }
 
+int pad(const std::string& caps, const std::string& layout, const std::string& name) {
+  ProducerSettings settings;
+  settings.lane = name;
+  auto producer = Producer::open(settings);
+  if (!producer) return failed(producer.error());
+  format::Event event;
+  event.type = format::EventType::kState;
+  event.text = layout;
+  if (auto set = producer->set_caps(caps); !set) return failed(set.error());
+  if (auto sent = producer->send(event); !sent) return failed(sent.error());
+  std::array<std::byte, 16> frame{};
+  for (std::size_t i = 0; i < frame.size(); ++i) frame[i] = static_cast<std::byte>(i);
+  ready();
+  while (!is_over(5ms)) {
+    if (auto sent = producer->publish_copy(frame); !sent) return failed(sent.error());
+  }
+  return 0;
+}
+
 int consume(const std::string& name) {
   ConsumerSettings settings;
   settings.lane = name;
@@ -104,6 +125,7 @@ int main(int argc, char** argv) {
   const std::vector<std::string> words(argv + 1, argv + argc);
   if (words.size() >= 4 && words[0] == "produce")
     return produce(std::atof(words[1].c_str()), words[2], {words.begin() + 3, words.end()});
+  if (words.size() == 4 && words[0] == "pad") return pad(words[1], words[2], words[3]);
   if (words.size() == 2 && words[0] == "consume") return consume(words[1]);
   if (words.size() == 2 && words[0] == "lie") return lie(words[1]);
   return 2;

@@ -3,7 +3,9 @@
 
 import json
 import os
+import resource
 import signal
+import struct
 import subprocess
 import time
 import unittest
@@ -113,10 +115,15 @@ class RoundTrip(LaneCase):
 
     def test_latest_skips_and_counts(self):
         source = self.write("a.y4m", y4m(64, 48, 200))
-        sender = self.start("send", "cam0", source, "--realtime", "--fps", "400", "--json")
+        sender = self.start("send", "cam0", source, "--realtime", "--fps", "100", "--json")
         receiver = self.start("recv", "cam0", self.path("b.raw"), "--mode", "latest", "--json")
+        self.wait_until(lambda: os.path.exists(self.path("b.raw")), receiver)
+        self.stop(receiver)
+        time.sleep(0.5)  # 50 frames go
+        receiver.send_signal(signal.SIGCONT)
         got = json.loads(self.finish(receiver)[0])
         self.assertEqual(got["frames"] + got["skipped"], 200)
+        self.assertGreater(got["skipped"], 0)
         self.finish(sender)
 
 
@@ -182,12 +189,27 @@ class BadInput(LaneCase):
         self.assertIn(b"No such file", done.stderr)
         self.finish(sender)
 
+    def test_key_file_that_is_not_there_is_said_by_a_lane_that_needs_none_too(self):
+        for command in "send", "recv":
+            done = self.run_command(command, "cam0", self.write("a.y4m", y4m()), "--psk-file", self.path("key\x1b"))
+            self.assertEqual(done.returncode, 1)
+            self.assertIn(b"key\\x1b', can't be read: No such file", done.stderr)
+        self.assertEqual(self.read("a.y4m"), y4m())
+
+    def test_loop_of_a_pipe_is_wrong_usage_before_anything_is_sent(self):
+        done = self.run_command("send", "cam0", "--loop", "--wait", "0", input=y4m(), stdin=None)
+        self.assertEqual(done.returncode, 2, done.stderr)
+        self.assertEqual(done.stderr,
+                         b"framelane send: --loop is for files, and standard input is a pipe or a terminal\n")
+        self.assertEqual(os.listdir(self.environment["FRAMELANE_DIR"]), [])
+
     def test_caps_that_the_format_lacks_name_another(self):
         for name, content, suffix in (("a.wav", wav(), "y4m"), ("a.y4m", y4m(), "wav"), ("a.y4m", y4m(), "npy")):
             sender = self.start("send", "cam0", self.write(name, content))
-            done = self.run_command("recv", "cam0", self.path("out." + suffix))
+            done = self.run_command("recv", "cam0", self.write("out." + suffix, b"of somebody"))
             self.assertEqual(done.returncode, 1, suffix)
             self.assertTrue(done.stderr.strip())
+            self.assertEqual(self.read("out." + suffix), b"of somebody", "emptied a file, and wrote nothing to it")
             self.finish(sender)
 
 
@@ -205,6 +227,8 @@ class Ends(LaneCase):
         self.assertEqual(done.returncode, 4)
         self.assertTrue(done.stderr.strip())
         self.assertFalse(os.path.exists(self.path("out.raw")), "made a file of nothing")
+        self.assertIn(b"raise --timeout", done.stderr)
+        self.assertNotIn(b"connect-timeout", done.stderr)
         done = self.run_command("send", "cam0", self.write("a.y4m", y4m()), "--timeout", "0.3")
         self.assertEqual(done.returncode, 4)
         self.assertIn(b"0 of 1 consumers", done.stderr)
@@ -245,9 +269,12 @@ class Ends(LaneCase):
             self.interrupt(receiver)
             summary = json.loads(self.finish(receiver, 130)[0])
             self.assertEqual(summary["end"], "interrupted")
-            frames = self.read(name).split(b"FRAME\n")[1:]
+            content = self.read(name)
             if name == "b.y4m":
-                self.assertEqual([len(frame) for frame in frames], [48] * summary["frames"])
+                self.assertEqual([len(frame) for frame in content.split(b"FRAME\n")[1:]], [48] * summary["frames"])
+            else:
+                self.assertGreater(summary["frames"], 0)
+                self.assertEqual(len(content), 72 * summary["frames"])  # with the rows' padding
 
     def test_interrupt_ends_every_wait(self):
         for arguments in (["recv", "nobody", self.path("out.raw"), "--timeout", "none"],
@@ -295,6 +322,48 @@ class Ends(LaneCase):
         self.finish(receiver)
         self.finish(sender)
         self.assertEqual(self.read("b.y4m").split(b"FRAME\n")[1:], content.split(b"FRAME\n")[1:])
+
+    def test_another_producer_of_the_same_caps_has_a_layout_of_its_own(self):
+        caps = "video/x-raw, format=(string)GRAY8, width=(int)2, height=(int)2, framerate=(fraction)25/1"
+        layout = "framelane-layout, offset=(guint64)< 4 >, stride=(int)< 8 >"
+        peer = self.peer("pad", caps, layout, "cam0")
+        receiver = self.start("recv", "cam0", self.path("b.y4m"), "--reconnect")
+        self.wait_for_bytes("b.y4m", receiver)
+        peer.kill()
+        peer.wait(timeout=LIMIT)
+        content = y4m(2, 2, header=b"F25:1 Ip A0:0 Cmono", planes=4)
+        sender = self.start("send", "cam0", self.write("a.y4m", content))
+        self.finish(receiver)
+        self.finish(sender)
+        frames = self.read("b.y4m").split(b"FRAME\n")[1:]
+        self.assertEqual(set(frames[:-4]), {bytes((4, 5, 12, 13))})
+        self.assertEqual(frames[-4:], content.split(b"FRAME\n")[1:])
+
+    def receive_up_to(self, limit, name, content, output):
+        """What is left where no file can be larger than so many bytes."""
+        sender = self.start("send", "cam0", self.write(name, content))
+        receiver = self.start("recv", "cam0", self.path(output), "--json", preexec_fn=lambda: resource.setrlimit(
+            resource.RLIMIT_FSIZE, (limit, limit)))
+        summary, errors = self.finish(receiver, 1)
+        self.assertIn("File too large", errors)
+        self.finish(sender)
+        return self.read(output), json.loads(summary)["frames"]
+
+    def test_file_that_cannot_grow_ends_with_a_whole_frame(self):
+        content = y4m(64, 48, 8)
+        got, frames = self.receive_up_to(10000, "a.y4m", content, "b.y4m")
+        self.assertEqual(frames, 2)
+        self.assertEqual(got, b"FRAME\n".join(content.split(b"FRAME\n")[:3]))
+        got, frames = self.receive_up_to(10000, "a.wav", wav(), "b.wav")
+        self.assertEqual(frames, 2)
+        self.assertEqual(struct.unpack("<I", got[4:8])[0], len(got) - 8)
+        self.assertEqual(struct.unpack("<I", got[40:44])[0], 8192)
+        self.assertEqual(got[44:], wav()[44:44 + 8192])
+        got, frames = self.receive_up_to(250, "a.npy", npy(), "b.npy")
+        self.assertEqual(frames, 2)
+        self.assertEqual(npy_content(got), ("(2, 3, 4)", npy_content(npy())[1][:96]))
+        got, frames = self.receive_up_to(10000, "a.wav", wav(), "b.raw")
+        self.assertEqual((frames, got), (2, wav()[44:44 + 8192]))
 
     def test_full_disk_is_a_sentence(self):
         sender = self.start("send", "cam0", self.write("a.y4m", y4m()))

@@ -100,6 +100,19 @@ TEST(Wav, SaysHowMuchOfATruncatedFileIsMissing) {
   EXPECT_EQ(contents.error, "input ends at byte 51, in the samples: 93 of its 100 bytes are missing");
 }
 
+TEST(Wav, SaysThatTheSamplesAreNotWhole) {
+  for (const std::size_t size : {1u, 3u, 5u, 7u, 1024u * 4 + 2}) {
+    const auto contents =
+        read_all(FileFormat::kWav, wav(fmt_chunk(1, 2, 8000, 4, 16) + chunk("data", std::string(size, 's'))));
+    std::size_t came = 0;
+    for (const std::string& frame : contents.frames) came += frame.size();
+    EXPECT_EQ(came, size / 4 * 4);
+    const std::string bytes = std::to_string(size);
+    EXPECT_EQ(contents.error, "input is damaged at byte " + std::to_string(44 + size) + ": its " + bytes +
+                                  " bytes of samples aren't whole samples of 4 bytes");
+  }
+}
+
 TEST(Wav, HostileHeadersAreRefusedWithASentence) {
   const std::string data = chunk("data", "samples!");
   for (const std::string& file :

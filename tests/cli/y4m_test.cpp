@@ -70,6 +70,13 @@ TEST(Y4m, WritesPlanesFromWhereTheProducerSaysTheyLie) {
   EXPECT_THAT(write_all(FileFormat::kY4m, {i420, *layout, 0, false}, {}), HasSubstr("fewer planes"));
 }
 
+TEST(Y4m, PicturesOfMoreRowsThanItHasRoomForAreRefused) {
+  EXPECT_THAT(write_all(FileFormat::kY4m, {"video/x-raw,format=GRAY8,width=1,height=65536", {}, 0, false}, {}),
+              HasSubstr("W1 H65536"));
+  EXPECT_EQ(write_all(FileFormat::kY4m, {"video/x-raw,format=GRAY8,width=1,height=65537", {}, 0, false}, {}),
+            "Y4M is written with at most 65536 rows, and the video has 65537: use --format raw");
+}
+
 TEST(Y4m, LayoutsThatCannotBeAreRefused) {
   EXPECT_TRUE(parse_layout("framelane-layout, offset=(guint64)<  >, stride=(int)<  >")->offsets.empty());
   for (const char* text :
@@ -123,6 +130,19 @@ TEST(FrameFile, FieldsOfCapsAreFoundByTheirWholeName) {
   EXPECT_EQ(caps_field(caps, "site"), "jpeg");
   EXPECT_EQ(caps_field(caps, "ratio"), "");
   EXPECT_EQ(caps_field("a, x=(", "x"), "");
+  EXPECT_EQ(caps_field("a, x", "x"), "");
+  EXPECT_EQ(caps_field("a, x = ", "x"), "");
+  EXPECT_EQ(caps_field("a, x = (fraction) 30/1, y=2", "x"), "30/1");
+}
+
+TEST(FrameFile, TimesFollowExactlyFromTheRateWhileTheyFit) {
+  EXPECT_EQ(time_of(0, {30, 1}), 0u);
+  EXPECT_EQ(time_of(30000, {30000, 1001}), 1'001'000'000'000u);
+  EXPECT_EQ(time_of(1, {3, 1}), 333'333'333u);
+  EXPECT_EQ(time_of(4, {1, 1'000'000'000}), 4'000'000'000'000'000'000u);
+  EXPECT_EQ(time_of(19, {1, 1'000'000'000}), format::kNoTime);  // 19e18 ns don't fit in 64 bits
+  EXPECT_EQ(time_of(std::uint64_t{1} << 60, {1, 1'000'000'000}), format::kNoTime);
+  EXPECT_EQ(time_of(7, {0, 1}), format::kNoTime);
 }
 
 TEST(FrameFile, RawFramesFollowFromCapsOrSize) {
@@ -139,6 +159,10 @@ TEST(FrameFile, RawFramesFollowFromCapsOrSize) {
   EXPECT_THAT(refusal(FileFormat::kRaw, "", options), HasSubstr("--frame-size"));
   options.frame_size = 5;
   EXPECT_THAT(read_all(FileFormat::kRaw, counting(10), options).frames, SizeIs(2));
+  options.caps = "video/x-h264,framerate=100/3";
+  EXPECT_EQ((*open_reader(FileFormat::kRaw, testing::source_of(""), options))->info().units, (Rate{100, 3}));
+  options.caps = "video/x-h264, framerate = (fraction)30000/1001";
+  EXPECT_EQ((*open_reader(FileFormat::kRaw, testing::source_of(""), options))->info().units, (Rate{30000, 1001}));
   options.frame_size = options.max_frame_size + 1;
   EXPECT_THAT(refusal(FileFormat::kRaw, "", options), HasSubstr("--max-frame-size"));
 }
