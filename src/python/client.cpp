@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: MIT
+#include <algorithm>
+
 #include "block.hpp"
 #include "handle.hpp"
 #include "rpc.hpp"
@@ -13,6 +15,7 @@ using ClientHandle = Handle<framelane_client, framelane_client_close, framelane_
 struct Client {
   PyObject ob_base;
   ClientHandle handle;
+  std::int64_t connect_timeout_ns;
 };
 
 /// A request that was sent.
@@ -45,30 +48,39 @@ PyObject* view_of(framelane_response* response) {
 /// The answer of a call, which `timeout_ns` bounds the wait for. nullptr with an exception set.
 PyObject* answer_of(Client* client, framelane_call* call, std::int64_t timeout_ns) {
   framelane_response* response = nullptr;
-  client->handle.enter();
-  const int code = wait_for(timeout_ns, [&](std::int64_t slice) -> int {
+  const int code = client->handle.wait(timeout_ns, [&](framelane_client*, std::int64_t slice) -> int {
     const framelane_code said = framelane_call_wait(call, slice, &response);
     return said == FRAMELANE_TIMEOUT && framelane_call_pending(call) == 0 ? kOver : said;
   });
-  client->handle.leave();
   if (code == -1) return nullptr;
   if (code != FRAMELANE_OK) return raise(code == kOver ? FRAMELANE_TIMEOUT : static_cast<framelane_code>(code));
   return view_of(response);
 }
 
-/// Connects, in slices, and sends. nullptr with an exception set.
-framelane_call* start_call(Client* client, const Bytes& request, std::int64_t timeout_ns) {
-  framelane_client* const handle = client->handle.get("client");
-  if (handle == nullptr) return nullptr;
-  if (framelane_client_connected(handle) == 0) {
-    client->handle.enter();
-    const int code = wait_for(timeout_ns, [&](std::int64_t slice) { return framelane_client_connect(handle, slice); });
-    client->handle.leave();
-    if (code > 0) raise(static_cast<framelane_code>(code));
-    if (code != FRAMELANE_OK) return nullptr;
+/// Connects, in slices. Each of them is a connect of its own to the library, so connect_timeout, which bounds them all,
+/// is counted here. False with an exception set.
+bool connect_until(Client* client, std::int64_t deadline_ns) {
+  const std::int64_t own = deadline_after(client->connect_timeout_ns);
+  const int code = client->handle.wait(left_until(std::min(deadline_ns, own)), framelane_client_connect);
+  if (code == FRAMELANE_TIMEOUT && own <= deadline_ns) {
+    raise(FRAMELANE_NOT_FOUND, "%s, or raise connect_timeout", framelane_error_text());
+  } else if (code > 0) {
+    raise(static_cast<framelane_code>(code));
   }
+  return code == FRAMELANE_OK;
+}
+
+/// Connects and sends; the answer may come until the deadline. nullptr with an exception set.
+framelane_call* start_call(Client* client, const Bytes& request, std::int64_t deadline_ns) {
+  framelane_client* const to = client->handle.get("client");
+  if (to == nullptr) return nullptr;
+  if (framelane_client_connected(to) == 0 && !connect_until(client, deadline_ns)) return nullptr;
+  if (client->handle.get("client") == nullptr) return nullptr;  // closed meanwhile
   framelane_call* call = nullptr;
-  const framelane_code code = framelane_client_start(handle, request.data(), request.size(), timeout_ns, &call);
+  // The first request of its size makes slots, which takes as long as zeroing them.
+  const framelane_code code = client->handle.call([&](framelane_client* handle) {
+    return framelane_client_start(handle, request.data(), request.size(), left_until(deadline_ns), &call);
+  });
   if (code != FRAMELANE_OK) raise(code);
   return call;
 }
@@ -85,9 +97,10 @@ PyObject* call(PyObject* self, PyObject* arguments, PyObject* named) {
   Bytes request;
   std::int64_t ns = 0;
   if (!parse(arguments, named, request, ns)) return nullptr;
-  framelane_call* const sent = start_call(client_of(self), request, ns);
+  const std::int64_t deadline = deadline_after(ns);
+  framelane_call* const sent = start_call(client_of(self), request, deadline);
   if (sent == nullptr) return nullptr;
-  PyObject* const answer = answer_of(client_of(self), sent, ns);
+  PyObject* const answer = answer_of(client_of(self), sent, left_until(deadline));
   framelane_call_free(sent);
   return answer;
 }
@@ -96,7 +109,7 @@ PyObject* start(PyObject* self, PyObject* arguments, PyObject* named) {
   Bytes request;
   std::int64_t ns = 0;
   if (!parse(arguments, named, request, ns)) return nullptr;
-  framelane_call* const sent = start_call(client_of(self), request, ns);
+  framelane_call* const sent = start_call(client_of(self), request, deadline_after(ns));
   if (sent == nullptr) return nullptr;
   auto* const made = make<Call>(call_type);
   if (made == nullptr) {
@@ -137,8 +150,9 @@ PyObject* cancel(PyObject* self, PyObject*) {
 }
 
 PyObject* pending(PyObject* self, void*) {
-  framelane_call* const handle = call_of(self)->handle;
-  return PyBool_FromLong(handle == nullptr ? 0 : framelane_call_pending(handle));
+  Call* const call = call_of(self);
+  if (call->waiting) Py_RETURN_TRUE;  // the handle is that thread's alone
+  return PyBool_FromLong(call->handle == nullptr ? 0 : framelane_call_pending(call->handle));
 }
 
 void dealloc_call(PyObject* self) {
@@ -152,13 +166,8 @@ PyObject* connect(PyObject* self, PyObject* arguments, PyObject* named) {
   PyObject* timeout = nullptr;
   std::int64_t ns = 0;
   if (PyArg_ParseTupleAndKeywords(arguments, named, "|O", keywords(kNames), &timeout) == 0) return nullptr;
-  framelane_client* const handle = handle_of(self);
-  if (handle == nullptr || !to_timeout(timeout, ns)) return nullptr;
-  client_of(self)->handle.enter();
-  const int code = wait_for(ns, [&](std::int64_t slice) { return framelane_client_connect(handle, slice); });
-  client_of(self)->handle.leave();
-  if (code < 0) return nullptr;
-  if (code != FRAMELANE_OK) return raise(static_cast<framelane_code>(code));
+  if (handle_of(self) == nullptr || !to_timeout(timeout, ns)) return nullptr;
+  if (!connect_until(client_of(self), deadline_after(ns))) return nullptr;
   Py_RETURN_NONE;
 }
 
@@ -193,6 +202,7 @@ PyObject* new_client(PyTypeObject* type, PyObject* arguments, PyObject* named) {
     return nullptr;
   }
   self->handle.set(handle);
+  self->connect_timeout_ns = settings.connect_timeout_ns;
   return &self->ob_base;
 }
 

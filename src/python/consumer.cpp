@@ -89,13 +89,18 @@ void note_event(Consumer* self, const framelane_event& event) {
   self->places_new = true;
 }
 
+/// Events on the way are noted; they don't make it wait any longer. Without waiting it takes what is there.
 framelane_code take_step(Consumer* self, framelane_consumer* handle, std::int64_t timeout_ns, framelane_frame** frame) {
   framelane_event event;
   event.size = sizeof event;
-  for (;;) {
-    const framelane_code code = framelane_consumer_take_item(handle, timeout_ns, frame, &event);
+  const std::int64_t deadline = timeout_ns == 0 ? 0 : deadline_after(timeout_ns);
+  for (std::int64_t left = timeout_ns;;) {
+    const framelane_code code = framelane_consumer_take_item(handle, left, frame, &event);
     if (code != FRAMELANE_OK || *frame != nullptr) return code;
     note_event(self, event);
+    if (timeout_ns == 0) continue;
+    left = left_until(deadline);
+    if (left == 0) return FRAMELANE_TIMEOUT;
   }
 }
 
@@ -113,12 +118,10 @@ int take_handle(Consumer* self, std::int64_t timeout_ns, framelane_frame** frame
     return -1;
   }
   // Where frames keep coming, the GIL isn't worth giving up.
-  int code = take_step(self, handle, 0, frame);
+  const int code = take_step(self, handle, 0, frame);
   if (code != FRAMELANE_TIMEOUT || timeout_ns <= 0) return code;
-  self->handle.enter();
-  code = wait_for(timeout_ns, [&](std::int64_t slice) { return take_step(self, handle, slice, frame); });
-  self->handle.leave();
-  return code;
+  return self->handle.wait(
+      timeout_ns, [&](framelane_consumer*, std::int64_t slice) { return take_step(self, handle, slice, frame); });
 }
 
 /// The layout that the caps of `frame` and the stream's places make. nullptr with an exception set.
@@ -251,12 +254,9 @@ PyObject* connect(PyObject* object, PyObject* arguments, PyObject* named) {
   std::int64_t ns = 0;
   if (PyArg_ParseTupleAndKeywords(arguments, named, "|O", keywords(kNames), &timeout) == 0) return nullptr;
   if (!timeout_of(self, timeout, ns)) return nullptr;
-  framelane_consumer* const handle = self->handle.get("consumer");
-  if (handle == nullptr) return nullptr;
+  if (handle_of(object) == nullptr) return nullptr;
   if (self->handle.is_used()) return busy();
-  self->handle.enter();
-  const int code = wait_for(ns, [&](std::int64_t slice) { return framelane_consumer_connect(handle, slice); });
-  self->handle.leave();
+  const int code = self->handle.wait(ns, framelane_consumer_connect);
   if (code < 0) return nullptr;
   if (code != FRAMELANE_OK) return raise(static_cast<framelane_code>(code));
   Py_RETURN_NONE;

@@ -9,8 +9,6 @@
 namespace framelane::python {
 namespace {
 
-constexpr Py_ssize_t kWithoutGil = 64 << 10;  // bytes; giving up the GIL costs what copying a few KiB does
-
 /// The same elements with dimensions of 1 left out.
 Array squeezed(const Array& array) {
   Array out = array;
@@ -97,7 +95,7 @@ void copy_array(const Array& to, std::byte* to_data, const Array& from, const st
     }
     return 0;
   };
-  if (to.size() < kWithoutGil) {
+  if (static_cast<std::size_t>(to.size()) < kWithoutGil) {
     copy();
   } else {
     without_gil(copy);

@@ -25,10 +25,21 @@ class Handle {
   [[nodiscard]] bool is_open() const noexcept { return handle_ != nullptr && !closing_; }
   [[nodiscard]] bool is_used() const noexcept { return users_ > 0; }
 
-  /// Around calls without the GIL.
-  void enter() noexcept { ++users_; }
-  void leave() {
-    if (--users_ == 0 && closing_) finish();
+  /// What `work` says of the handle, without the GIL.
+  template <class Work>
+  auto call(Work work) {
+    ++users_;
+    const auto result = without_gil([&] { return work(handle_); });
+    leave();
+    return result;
+  }
+  /// wait_for() of `step`, which is given the handle and ns to wait for.
+  template <class Step>
+  int wait(std::int64_t timeout_ns, Step step) {
+    ++users_;
+    const int code = wait_for(timeout_ns, [&](std::int64_t slice) -> int { return step(handle_, slice); });
+    leave();
+    return code;
   }
   /// Waiting threads are interrupted, and close it.
   void close() {
@@ -42,6 +53,9 @@ class Handle {
   }
 
  private:
+  void leave() {
+    if (--users_ == 0 && closing_) finish();
+  }
   void finish() {
     Library* const handle = std::exchange(handle_, nullptr);
     without_gil([handle] {

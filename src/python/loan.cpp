@@ -148,9 +148,7 @@ PyObject* make_loan(Producer* producer, std::size_t size) {
   framelane_loan* lent = nullptr;
   framelane_code code = framelane_producer_try_loan(handle, size, &lent);
   if (code == FRAMELANE_FULL) {  // the first of its size, or a wait
-    producer->handle.enter();
-    code = without_gil([&] { return framelane_producer_loan(handle, size, &lent); });
-    producer->handle.leave();
+    code = producer->handle.call([&](framelane_producer*) { return framelane_producer_loan(handle, size, &lent); });
   }
   if (code != FRAMELANE_OK) return raise(code);
   Lease* lease = Lease::make(lent, give_back);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "object.hpp"
 
+#include <chrono>
 #include <cmath>
 #include <cstdarg>
 #include <cstring>
@@ -18,6 +19,10 @@ unsigned generation;  // counted by pthread_atfork
 PyObject* exception_of(framelane_code code) {
   const auto index = static_cast<int>(code);
   return index > 0 && index < kNumCodes ? exceptions[index] : exceptions[FRAMELANE_SYSTEM];
+}
+
+std::int64_t now_ns() noexcept {
+  return std::chrono::nanoseconds(std::chrono::steady_clock::now().time_since_epoch()).count();
 }
 
 PyObject* set(PyObject* type, PyObject* message) {
@@ -83,6 +88,17 @@ bool to_timeout(PyObject* seconds, std::int64_t& ns) {
   }
   ns = value >= 9e9 ? FRAMELANE_FOREVER : value <= 0 ? 0 : static_cast<std::int64_t>(value * 1e9);
   return true;
+}
+
+std::int64_t deadline_after(std::int64_t timeout_ns) noexcept {
+  const std::int64_t now = now_ns();
+  return timeout_ns > FRAMELANE_FOREVER - now ? FRAMELANE_FOREVER : now + timeout_ns;
+}
+
+std::int64_t left_until(std::int64_t deadline_ns) noexcept {
+  if (deadline_ns == FRAMELANE_FOREVER) return FRAMELANE_FOREVER;
+  const std::int64_t left = deadline_ns - now_ns();
+  return left > 0 ? left : 0;
 }
 
 PyObject* from_time(std::uint64_t ns) {

@@ -47,6 +47,9 @@ auto without_gil(Work work) {
   return result;
 }
 
+/// Bytes from which on a copy is made without the GIL: giving that up costs what copying a few KiB does.
+inline constexpr std::size_t kWithoutGil = 64 << 10;
+
 /// Sets the exception for a code, with the library's sentence, and returns nullptr.
 PyObject* raise(framelane_code code);
 /// The same with a sentence of its own (printf's).
@@ -67,6 +70,11 @@ bool to_timeout(PyObject* seconds, std::int64_t& ns);
 [[nodiscard]] PyObject* from_time(std::uint64_t ns);
 [[nodiscard]] PyObject* from_clock_time(std::int64_t ns);
 
+/// When a wait of `timeout_ns` that begins now is over, ns of CLOCK_MONOTONIC; FRAMELANE_FOREVER: never.
+[[nodiscard]] std::int64_t deadline_after(std::int64_t timeout_ns) noexcept;
+/// ns until then, not negative; FRAMELANE_FOREVER for a deadline that never comes.
+[[nodiscard]] std::int64_t left_until(std::int64_t deadline_ns) noexcept;
+
 /// A str's UTF-8, which lives as long as the str; nullptr with an exception set for anything else.
 [[nodiscard]] const char* text_of(PyObject* object, const char* what);
 
@@ -78,14 +86,15 @@ bool put(PyObject* dict, const char* key, PyObject* value);
 template <class Step>
 int wait_for(std::int64_t timeout_ns, Step step) {
   constexpr std::int64_t kSliceNs = 100'000'000;
+  const std::int64_t deadline = deadline_after(timeout_ns);
   for (std::int64_t left = timeout_ns;;) {
     const std::int64_t slice = left < kSliceNs ? left : kSliceNs;
     const int code = without_gil([&]() -> int { return step(slice); });
-    if (left != FRAMELANE_FOREVER) left -= slice;
     // What came is handed on, so that somebody gives it back; the interpreter runs the handler right after that.
     if (code != FRAMELANE_TIMEOUT) return code;
     if (PyErr_CheckSignals() != 0) return -1;
-    if (left <= 0) return code;
+    left = left_until(deadline);
+    if (left == 0) return code;
   }
 }
 

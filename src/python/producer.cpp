@@ -265,12 +265,8 @@ PyObject* take_requests(PyObject* object, PyObject*) {
 template <class Step>
 PyObject* wait(PyObject* object, PyObject* timeout, Step step) {
   std::int64_t ns = 0;
-  framelane_producer* const handle = handle_of(object);
-  if (handle == nullptr || !to_timeout(timeout, ns)) return nullptr;
-  ProducerHandle& used = producer_of(object)->handle;
-  used.enter();
-  const int code = wait_for(ns, [&](std::int64_t slice) { return step(handle, slice); });
-  used.leave();
+  if (handle_of(object) == nullptr || !to_timeout(timeout, ns)) return nullptr;
+  const int code = producer_of(object)->handle.wait(ns, step);
   return code < 0 ? nullptr : none_or_raise(static_cast<framelane_code>(code));
 }
 

@@ -21,13 +21,10 @@ struct Producer {
   /// Calls `work`, which may wait, without the GIL, one thread after the other.
   template <class Work>
   framelane_code call(Work work) {
-    handle.enter();
-    const framelane_code code = without_gil([&] {
+    return handle.call([&](framelane_producer*) -> framelane_code {
       const std::lock_guard lock(*publishing);
       return work();
     });
-    handle.leave();
-    return code;
   }
 };
 

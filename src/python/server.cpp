@@ -19,8 +19,6 @@ struct Server {
 PyTypeObject* server_type;
 PyTypeObject* request_type;
 
-constexpr std::size_t kWithoutGil = 64 << 10;  // bytes
-
 Server* server_of(PyObject* self) { return reinterpret_cast<Server*>(self); }
 framelane_server* handle_of(PyObject* self) { return server_of(self)->handle.get("server"); }
 
@@ -45,17 +43,14 @@ PyObject* make_request(framelane_request* handle) {
 
 /// FRAMELANE_OK, an error of the library, or -1 with an exception set.
 int next_handle(Server* self, std::int64_t timeout_ns, framelane_request** request) {
-  framelane_server* const handle = self->handle.get("server");
-  if (handle == nullptr) return -1;
+  if (self->handle.get("server") == nullptr) return -1;
   if (self->handle.is_used()) {
     PyErr_SetString(PyExc_RuntimeError, "another thread is waiting on this server; one at a time");
     return -1;
   }
-  self->handle.enter();
-  const int code =
-      wait_for(timeout_ns, [&](std::int64_t slice) { return framelane_server_next(handle, slice, request); });
-  self->handle.leave();
-  return code;
+  return self->handle.wait(timeout_ns, [request](framelane_server* handle, std::int64_t slice) {
+    return framelane_server_next(handle, slice, request);
+  });
 }
 
 PyObject* next(PyObject* self, PyObject* arguments, PyObject* named) {

@@ -4,6 +4,7 @@ import asyncio
 import os
 import select
 import signal
+import sys
 import threading
 import time
 import unittest
@@ -209,6 +210,38 @@ except KeyboardInterrupt:
         self.assertEqual(seen, [1])
 
 
+class Events(LaneTest):
+    """Events that keep coming, without a frame."""
+
+    def setUp(self):
+        super().setUp()
+        self.producer, self.consumer = pair(framelane)
+        self.done = threading.Event()
+        self.thread = threading.Thread(target=self.send)
+        self.addCleanup(self.thread.join, LIMIT)
+        self.addCleanup(self.done.set)
+        self.thread.start()
+
+    def send(self):
+        for _ in range(500):
+            self.producer.send_event("custom", "x")
+            if self.done.wait(0.02):
+                return
+
+    def test_they_do_not_prolong_a_wait(self):
+        with self.assertRaises(TimeoutError):
+            self.consumer.take(0.3)
+        self.assertTrue(self.thread.is_alive(), "it only came back when there were no more events")
+
+    def test_they_do_not_keep_signals_out(self):
+        before = signal.signal(signal.SIGALRM, signal.default_int_handler)
+        self.addCleanup(signal.signal, signal.SIGALRM, before)
+        signal.setitimer(signal.ITIMER_REAL, 0.05)
+        with self.assertRaises(KeyboardInterrupt):
+            self.consumer.take(LIMIT)
+        self.assertTrue(self.thread.is_alive(), "it only came back when there were no more events")
+
+
 class Threads(LaneTest):
     def test_the_gil_is_given_up_while_waiting(self):
         producer, consumer = pair(framelane)
@@ -366,6 +399,85 @@ class Requests(LaneTest):
         call.cancel()
         self.assertFalse(call.pending)
         self.wait_until(lambda: told, "never seen")
+
+    def test_a_call_that_is_waited_for_is_pending(self):
+        asked, answer = threading.Event(), threading.Event()
+
+        def handle(request):
+            asked.set()
+            answer.wait(LIMIT)
+            request.respond(b"late")
+
+        self.serve(handle)
+        call = framelane.Client("sums").start(b"x", timeout=LIMIT)
+        said = []
+        thread = threading.Thread(target=lambda: said.append(bytes(call.wait())))
+        thread.start()
+        self.assertTrue(asked.wait(LIMIT))
+        self.assertTrue(call.pending)
+        answer.set()
+        while thread.is_alive():  # the answer comes while somebody asks
+            call.pending
+            thread.join(0.0001)
+        self.assertEqual((said, call.pending), ([b"late"], False))
+
+    def test_the_gil_is_given_up_while_a_request_is_sent(self):
+        size = 8 << 20
+        self.serve(lambda request: request.respond(b""), burst=1, max_request_size=size)
+        client = framelane.Client("sums", burst=1, max_request_size=size)
+        client.connect(LIMIT)
+        turns = [0]
+        done = threading.Event()
+
+        def count():
+            while not done.is_set():
+                turns[0] += 1
+                time.sleep(0)
+
+        before = sys.getswitchinterval()
+        self.addCleanup(sys.setswitchinterval, before)
+        thread = threading.Thread(target=count)
+        thread.start()
+        self.wait_until(lambda: turns[0] > 0, "the other thread never ran")
+        sys.setswitchinterval(LIMIT)  # so that it only runs where the GIL is given up
+        first = turns[0]
+        call = client.start(bytes(size), timeout=LIMIT)
+        last = turns[0]
+        sys.setswitchinterval(before)
+        done.set()
+        thread.join(LIMIT)
+        self.assertGreater(last, first)
+        self.assertEqual(bytes(call.wait()), b"")
+
+    def test_connect_timeout_bounds_the_whole_wait(self):
+        client = framelane.Client("sums", connect_timeout=0.3)  # longer than a slice of the wait
+        for ask in (client.connect, lambda timeout: client.call(b"x", timeout),
+                    lambda timeout: client.start(b"x", timeout)):
+            with self.assertRaisesRegex(FileNotFoundError, "no server of sums-requests .*raise connect_timeout"):
+                ask(timeout=20)
+            with self.assertRaises(TimeoutError):
+                ask(timeout=0.15)
+
+    def test_the_time_to_connect_is_part_of_a_calls(self):
+        began = threading.Event()
+
+        def ask():
+            client = framelane.Client("sums")
+            began.set()
+            client.call(b"x", timeout=LIMIT)
+
+        thread = threading.Thread(target=ask)
+        thread.start()
+        self.addCleanup(thread.join, LIMIT)
+        self.assertTrue(began.wait(LIMIT))
+        time.sleep(0.3)  # so that the call has begun
+        late = time.monotonic_ns()
+        with framelane.Server("sums") as server:
+            request = server.next(LIMIT)
+            deadline = request.deadline
+            request.respond(b"")
+            self.assertLess(deadline, late + int(LIMIT * 1e9))
+            thread.join(LIMIT)
 
     def test_a_client_without_a_server_says_so(self):
         with self.assertRaises(FileNotFoundError):
