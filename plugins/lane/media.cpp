@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <cstdlib>
 
+#include "framelane/format/plane_layout.hpp"
+
 #include "lane/events.hpp"
 #include "lane/gst_ptr.hpp"
 #include "lane/texts.hpp"
@@ -46,29 +48,6 @@ bool can_be(const GstVideoAlignment& padding) {
                                  [](guint mask) { return mask < kMost && (mask & (mask + 1)) == 0; });
   return masks && padding.padding_top < kMost && padding.padding_bottom < kMost && padding.padding_left < kMost &&
          padding.padding_right < kMost;
-}
-
-GstVideoAlignment padding_of(const GstStructure* structure, guint planes) {
-  GstVideoAlignment padding = VideoLayout::no_padding();
-  // A producer that says nothing of it has none.
-  gst_structure_get_uint(structure, "top", &padding.padding_top);
-  gst_structure_get_uint(structure, "bottom", &padding.padding_bottom);
-  gst_structure_get_uint(structure, "left", &padding.padding_left);
-  gst_structure_get_uint(structure, "right", &padding.padding_right);
-  for (guint i = 0; i < planes; ++i) gst_structure_get_uint(structure, kAlignFields[i], &padding.stride_align[i]);
-  return padding;
-}
-
-// The peer wrote it: a list of `type`, at most one item for each plane that a frame can have.
-const GValue* list_of(const GstStructure* structure, const char* field, GType type) {
-  const GValue* list = gst_structure_get_value(structure, field);
-  if (list == nullptr || !GST_VALUE_HOLDS_ARRAY(list) || gst_value_array_get_size(list) > GST_VIDEO_MAX_PLANES) {
-    return nullptr;
-  }
-  for (guint i = 0; i < gst_value_array_get_size(list); ++i) {
-    if (!G_VALUE_HOLDS(gst_value_array_get_value(list, i), type)) return nullptr;
-  }
-  return list;
 }
 
 }  // namespace
@@ -213,27 +192,19 @@ format::Event to_lane(const VideoLayout& layout) {
 }
 
 Result<VideoLayout> layout_of(const format::Event& event) {
-  const StructurePtr structure = structure_of(event.text);
-  const GValue* offsets = structure == nullptr ? nullptr : list_of(structure.get(), "offset", G_TYPE_UINT64);
-  const GValue* strides = structure == nullptr ? nullptr : list_of(structure.get(), "stride", G_TYPE_INT);
-  if (offsets == nullptr || strides == nullptr ||
-      gst_value_array_get_size(offsets) != gst_value_array_get_size(strides)) {
-    return fail(Code::kProtocol, "the producer sent a video layout that can't be read");
-  }
+  const auto said = format::PlaneLayout::parse(event.text);
+  if (!said) return tl::unexpected(said.error());
   VideoLayout layout;
-  layout.planes = gst_value_array_get_size(offsets);
+  layout.planes = static_cast<guint>(said->places.size());
   for (guint i = 0; i < layout.planes; ++i) {
-    const guint64 offset_untrusted = g_value_get_uint64(gst_value_array_get_value(offsets, i));
-    const gint stride_untrusted = g_value_get_int(gst_value_array_get_value(strides, i));
-    // Beyond these the sum of needed() could wrap; each frame is checked against that sum.
-    if (offset_untrusted > G_MAXUINT32 || stride_untrusted <= 0 || stride_untrusted > (1 << 24)) {
-      return fail(Code::kProtocol, "the producer sent a video layout that no frame can have");
-    }
-    layout.offset[i] = static_cast<gsize>(offset_untrusted);
-    layout.stride[i] = stride_untrusted;
+    layout.offset[i] = static_cast<gsize>(said->places[i].offset);
+    layout.stride[i] = static_cast<gint>(said->places[i].stride);
+    layout.padding.stride_align[i] = said->stride_align[i];
   }
-  layout.padding = padding_of(structure.get(), layout.planes);
-  if (!can_be(layout.padding)) return fail(Code::kProtocol, "the producer sent a video padding that no frame can have");
+  layout.padding.padding_top = said->top;
+  layout.padding.padding_bottom = said->bottom;
+  layout.padding.padding_left = said->left;
+  layout.padding.padding_right = said->right;
   return layout;
 }
 

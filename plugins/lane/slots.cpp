@@ -99,7 +99,7 @@ std::optional<Result<Published>> Slots::publish_in_place(LaneMemory& memory, gsi
   if (!gst_memory_lock(&memory.base, GST_LOCK_FLAG_EXCLUSIVE)) return std::nullopt;
   gst_memory_ref(&memory.base);
   set_published(memory, true);  // before: once it is in the ring, any thread may find it reclaimed
-  auto result = producer_.publish_kept(std::get<Loan>(memory.owner), size, info, side_data);
+  auto result = producer_.publish_kept(std::get<Loan>(memory.owner), size, info, Wake::kNow, side_data);
   if (!result || *result == Published::kDropped) {
     set_published(memory, false);
     gst_memory_unlock(&memory.base, GST_LOCK_FLAG_EXCLUSIVE);

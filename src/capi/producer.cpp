@@ -174,7 +174,8 @@ framelane_code framelane_producer_publish_kept(framelane_producer* producer, fra
   if (const auto code = check_loan(producer, loan); code != FRAMELANE_OK) return code;
   if (const auto code = how.read(info, options); code != FRAMELANE_OK) return code;
   return guarded([&] {
-    return finish(producer->producer.publish_kept(loan->loan, size, how.info, how.side_data), nullptr, published);
+    return finish(producer->producer.publish_kept(loan->loan, size, how.info, how.wake, how.side_data), nullptr,
+                  published);
   });
 }
 

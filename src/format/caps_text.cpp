@@ -28,6 +28,18 @@ bool is_one_of(std::string_view word, std::string_view words) {
   return (" " + std::string(words) + " ").find(" " + std::string(word) + " ") != std::string::npos;
 }
 
+std::string_view trimmed(std::string_view text) noexcept {
+  const std::size_t start = std::min(text.find_first_not_of(' '), text.size());
+  return text.substr(start, text.find_last_not_of(' ') + 1 - start);
+}
+
+/// "(int)5" without "(int)", if that is one of `types`; else as it is, which is no number then.
+std::string_view without_mark(std::string_view item, std::string_view types) {
+  const std::size_t end = item.find(')');
+  if (!item.starts_with('(') || end == std::string_view::npos) return item;
+  return is_one_of(trimmed(item.substr(1, end - 1)), types) ? trimmed(item.substr(end + 1)) : item;
+}
+
 }  // namespace
 
 Result<Caps> Caps::parse(std::string_view text, std::string_view example) { return CapsParser(text, example).caps(); }
@@ -110,6 +122,38 @@ Result<std::uint64_t> Caps::bitmask(std::string_view name) const {
   const auto value = number<std::uint64_t>((*field)->value);
   if (!value) return expected(**field, "a 64-bit mask");
   return *value;
+}
+
+Result<std::uint64_t> Caps::unsigned_number(std::string_view name, std::string_view types, std::uint64_t most) const {
+  const auto field = fixed(name, types);
+  if (!field) return tl::unexpected(field.error());
+  const auto value = number<std::uint64_t>((*field)->value);
+  if (!value || *value > most) return expected(**field, "a whole number from 0 to " + std::to_string(most));
+  return *value;
+}
+
+Result<std::vector<std::uint64_t>> Caps::array(std::string_view name, std::string_view types,
+                                               std::uint64_t most) const {
+  const Field* const field = find(name);
+  const auto wrong = [&]() -> tl::unexpected<Error> {
+    const std::string what = "an array < > of whole numbers from 0 to " + std::to_string(most);
+    if (field != nullptr) return expected(*field, what);
+    return caps_error(Code::kInvalidArgument, size_, "\"" + std::string(name) + "\" is missing", example_);
+  };
+  if (field == nullptr || field->fixed || !field->value.starts_with('<')) return wrong();
+  if (!field->type.empty() && !is_one_of(field->type, types)) return wrong();
+  std::string_view rest(field->value);
+  rest = trimmed(rest.substr(1, rest.size() - 2));
+  std::vector<std::uint64_t> numbers;
+  for (bool more = !rest.empty(); more;) {
+    const std::size_t comma = rest.find(',');
+    const auto value = number<std::uint64_t>(without_mark(trimmed(rest.substr(0, comma)), types));
+    if (!value || *value > most) return wrong();
+    numbers.push_back(*value);
+    more = comma != std::string_view::npos;
+    if (more) rest.remove_prefix(comma + 1);
+  }
+  return numbers;
 }
 
 std::string caps_value(std::string_view value) {

@@ -50,6 +50,11 @@ class Caps {
   [[nodiscard]] Result<int> positive(std::string_view name) const;
   [[nodiscard]] Result<Fraction> fraction(std::string_view name) const;  // n >= 0, d > 0, in lowest terms
   [[nodiscard]] Result<std::uint64_t> bitmask(std::string_view name) const;
+  [[nodiscard]] Result<std::uint64_t> unsigned_number(std::string_view name, std::string_view types,
+                                                      std::uint64_t most) const;
+  // "< 1, 2 >". GStreamer puts the mark before the array or, of old, before each of its items.
+  [[nodiscard]] Result<std::vector<std::uint64_t>> array(std::string_view name, std::string_view types,
+                                                         std::uint64_t most) const;
 
   /// An error at the value of a field, which must be there.
   [[nodiscard]] tl::unexpected<Error> refuse(Code code, std::string_view name, std::string_view sentence) const;

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "framelane/format/caps.hpp"
+#include "framelane/format/plane_layout.hpp"
 
 #include "base/text.hpp"
 #include "format/caps_text.hpp"
@@ -178,6 +179,35 @@ Result<std::uint64_t> VideoFormat::frame_size() const {
   if (!all) return tl::unexpected(all.error());
   const Plane& last = all->back();
   return last.offset + std::uint64_t{last.stride} * last.rows;
+}
+
+Result<std::vector<Plane>> planes(const VideoFormat& video, const PlaneLayout& layout) {
+  auto all = video.planes();
+  if (!all || layout.places.empty()) return all;
+  if (all->size() != layout.places.size()) {
+    return fail(Code::kProtocol, "the producer sent a layout of " + std::to_string(layout.places.size()) +
+                                     " planes, and a frame of these caps has " + std::to_string(all->size()));
+  }
+  const Layout& known = *layout_of(video.format);
+  for (std::size_t i = 0; i < all->size(); ++i) {
+    const std::uint64_t rows = up_to_multiple(static_cast<std::uint64_t>(video.height), 1u << known.planes[i].v);
+    (*all)[i] = {layout.places[i].offset, layout.places[i].stride,
+                 static_cast<std::uint32_t>(rows >> known.planes[i].v)};
+  }
+  return all;
+}
+
+Result<std::uint64_t> frame_size(const VideoFormat& video, const PlaneLayout& layout) {
+  const auto all = planes(video, layout);
+  if (!all || layout.places.empty()) return all ? video.frame_size() : tl::unexpected(all.error());
+  const Layout& known = *layout_of(video.format);
+  std::uint64_t size = 0;
+  for (std::size_t i = 0; i < all->size(); ++i) {
+    const Plane& plane = (*all)[i];
+    const std::uint64_t row = points_of(known.planes[i], video.width) * known.planes[i].bytes;
+    size = std::max(size, plane.offset + std::uint64_t{plane.stride} * (plane.rows - 1) + row);
+  }
+  return size;
 }
 
 }  // namespace framelane::format

@@ -48,6 +48,7 @@ Result<std::optional<Frame>> Consumer::try_take() noexcept {
 
 Result<int> Consumer::event_fd() { return core_->event_fd(); }
 const std::string& Consumer::caps() const noexcept { return core_->caps(); }
+const std::string& Consumer::plane_layout() const noexcept { return core_->plane_layout(); }
 Result<void> Consumer::send_upstream(const format::Request& request) { return core_->send(request); }
 void Consumer::on_connection(ConnectionCallback callback) { core_->on_connection(std::move(callback)); }
 void Consumer::on_flush(FlushCallback callback) { core_->on_flush(std::move(callback)); }

@@ -35,7 +35,7 @@ void ConsumerCore::adopt(Negotiation::Found found) {
   Connection* const connection = found.connection;
   // The next producer may say none. Not from the pump's thread: the taking thread may be reading them.
   forget_caps_ = pump_ != nullptr;
-  if (!forget_caps_) caps_.clear();
+  if (!forget_caps_) forget_caps();
   ended_ = false;  // another producer's stream is another one, and waited for
   if (flush_told_) connection->events().emplace_front().event.type = format::EventType::kFlushStop;
   const std::string words = std::string(to_string(connection->transport())) + " (" + found.reason + ")";

@@ -12,6 +12,7 @@
 
 #include "framelane/base/log.hpp"
 #include "framelane/descriptor/descriptor.hpp"
+#include "framelane/format/plane_layout.hpp"
 
 #include "base/clock.hpp"
 #include "base/text.hpp"
@@ -146,7 +147,7 @@ Connection::Step ConsumerCore::take_meanwhile(Frame& frame) noexcept {
 [[gnu::noinline]] Result<std::optional<Item>> ConsumerCore::next_here(std::int64_t deadline_ns, bool events) {
   for (;;) {
     if (interrupted()) return fail(Code::kInterrupted);
-    if (std::exchange(forget_caps_, false)) caps_.clear();
+    if (std::exchange(forget_caps_, false)) forget_caps();
     if (ahead_) return tl::unexpected(*std::exchange(ahead_, std::nullopt));
     if (flush_news()) {
       auto told = tell_flush();
@@ -204,13 +205,22 @@ Result<std::optional<Item>> ConsumerCore::deliver(bool events) {
       continue;
     }
     ended_ = event.type == format::EventType::kEndOfStream && !goes_on_after_end_;
-    if (event.type == format::EventType::kCaps) caps_ = event.text;
+    note_format(event);
     if (events) return std::optional<Item>(std::move(event));
     if (ended_) return fail(Code::kEndOfStream, "end of stream");
   }
   if (!stash_) return std::optional<Item>();
   ended_ = false;
   return std::optional<Item>(std::move(stash_));
+}
+
+void ConsumerCore::note_format(const format::Event& event) {
+  if (event.type == format::EventType::kCaps) {
+    caps_ = event.text;
+    layout_.clear();
+  } else if (event.type == format::EventType::kState && event.number == format::kLayoutState) {
+    layout_ = event.text;
+  }
 }
 
 Result<bool> ConsumerCore::poll_connection(std::int64_t deadline_ns) {

@@ -57,6 +57,7 @@ class ConsumerCore {
   void close() noexcept;
 
   [[nodiscard]] const std::string& caps() const noexcept { return caps_; }
+  [[nodiscard]] const std::string& plane_layout() const noexcept { return layout_; }
   [[nodiscard]] ConsumerStats stats() const;
   [[nodiscard]] std::string transport() const;
   [[nodiscard]] std::string transport_reason() const;
@@ -81,6 +82,12 @@ class ConsumerCore {
   [[nodiscard]] Result<void> connect_in_turn(std::int64_t deadline_ns);
   [[nodiscard]] bool await_item(std::int64_t deadline_ns);
   void stop_pump() noexcept;
+
+  void note_format(const format::Event& event);
+  void forget_caps() noexcept {
+    caps_.clear();
+    layout_.clear();
+  }
 
   // connect
   [[nodiscard]] Result<void> connect_here(std::int64_t deadline_ns);
@@ -118,6 +125,7 @@ class ConsumerCore {
   Negotiation negotiation_;
   Frame stash_;  // taken, but events stand before it
   std::string caps_;
+  std::string layout_;  // of planes, since these caps
   bool ended_ = false;
   bool goes_on_after_end_ = false;
   std::uint64_t event_index_ = 0;  // Pending::index of the last event

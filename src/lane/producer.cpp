@@ -67,9 +67,9 @@ Result<Published> Producer::publish_copy(std::span<const std::byte> bytes, const
   return core_->publish_copy(bytes, {info, side_data, wake, false});
 }
 
-Result<Published> Producer::publish_kept(Loan& loan, std::size_t size, const format::FrameInfo& info,
+Result<Published> Producer::publish_kept(Loan& loan, std::size_t size, const format::FrameInfo& info, Wake wake,
                                          std::span<const std::byte> side_data) {
-  return core_->publish(loan, size, {info, side_data, Wake::kNow, true});
+  return core_->publish(loan, size, {info, side_data, wake, true});
 }
 
 void Producer::reclaimed(std::vector<std::uint16_t>& slots) { core_->reclaimed(slots); }

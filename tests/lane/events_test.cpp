@@ -4,6 +4,7 @@
 #include <set>
 #include <thread>
 
+#include "framelane/format/plane_layout.hpp"
 #include "framelane/measure/latency.hpp"
 
 #include "lanes.hpp"
@@ -97,6 +98,26 @@ TEST_F(Events, AreSkippedByTakeWhichKnowsTheCaps) {
   EXPECT_EQ(consumer.caps(), "caps-1");
   take_frames(consumer, 1, 1);
   EXPECT_EQ(consumer.caps(), "caps-2");
+}
+
+TEST_F(Events, TheLayoutOfPlanesHoldsUntilTheNextOneOrNewCaps) {
+  Producer producer = produce();
+  Consumer consumer = join();
+  const auto layout_at = [&](std::uint64_t frame) {
+    publish_frames(producer, frame, 1);
+    take_frames(consumer, frame, 1);
+    return consumer.plane_layout();
+  };
+  ASSERT_TRUE(ok(producer.set_caps("caps-1")));
+  EXPECT_EQ(layout_at(0), "");
+  ASSERT_TRUE(ok(producer.send(event(EventType::kState, "one", format::kLayoutState))));
+  ASSERT_TRUE(ok(producer.send(event(EventType::kState, "of something else", format::kLayoutState + 1))));
+  EXPECT_EQ(layout_at(1), "one");
+  EXPECT_EQ(layout_at(2), "one");
+  ASSERT_TRUE(ok(producer.send(event(EventType::kState, "two", format::kLayoutState))));
+  EXPECT_EQ(layout_at(3), "two");
+  ASSERT_TRUE(ok(producer.set_caps("caps-2")));
+  EXPECT_EQ(layout_at(4), "");
 }
 
 TEST_F(Events, WithoutAFrameBehindThemTryTakeIsEmpty) {

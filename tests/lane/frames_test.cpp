@@ -489,6 +489,24 @@ TEST_F(Frames, SmallKeptLoansMoveToASlot) {
   take_frames(consumer, 0, 1);
 }
 
+TEST_F(Frames, KeptLoansWakeNobodyWhenToldSo) {
+  if (is_stream()) GTEST_SKIP() << "who sleeps there is a relay";
+  Producer producer = produce();
+  Consumer consumer = join();
+  publish_frames(producer, 0, 1, 1000);  // it tells of the slots, which wakes
+  take_frames(consumer, 0, 1);
+  auto loan = producer.loan(1000);
+  ASSERT_TRUE(ok(loan));
+  fill(loan->bytes().first(1000), 1);
+  std::thread taking([&] { take_frames(consumer, 1, 1); });
+  EXPECT_TRUE(eventually([&] { return producer.stats().consumers.front().sleeping; }));
+  const std::uint64_t before = producer.stats().wakes;
+  EXPECT_TRUE(ok(producer.publish_kept(*loan, 1000, {}, Wake::kLater)));
+  EXPECT_EQ(producer.stats().wakes, before);
+  producer.wake_consumers();
+  taking.join();
+}
+
 TEST_F(Frames, DroppedKeptLoansStayLoans) {
   if (is_stream()) GTEST_SKIP() << "a socket takes more than the burst";
   ProducerSettings settings;

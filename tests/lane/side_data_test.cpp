@@ -85,7 +85,7 @@ TEST_F(SideData, TravelsWithKeptLoans) {
   ASSERT_TRUE(ok(loan));
   fill(loan->bytes().first(1000), 1);
   const Bytes side = payload(64, 3);
-  ASSERT_TRUE(ok(producer.publish_kept(*loan, 1000, {}, side)));
+  ASSERT_TRUE(ok(producer.publish_kept(*loan, 1000, {}, Wake::kNow, side)));
   const auto frame = consumer.take(kPatience);
   ASSERT_TRUE(ok(frame));
   EXPECT_TRUE(carries(*frame, side));

@@ -75,6 +75,9 @@ class Consumer {
 
   /// Caps of the last item taken; empty before the first. Call from the taking thread.
   [[nodiscard]] const std::string& caps() const noexcept;
+  /// Text of the last state event format::kLayoutState since these caps: what format::PlaneLayout::parse() reads; not
+  /// checked. Empty: the planes of video lie where the caps imply. Call from the taking thread.
+  [[nodiscard]] const std::string& plane_layout() const noexcept;
 
   /// Asks something of the producer, which learns who asked. Never waits; nothing is queued here.
   /// Errors: kNotFound (not connected), kFull (more than 200 a second, or the producer doesn't read them: try later),

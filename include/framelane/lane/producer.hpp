@@ -137,7 +137,7 @@ class Producer {
   /// when no consumer reads it any more; after that the loan may be published again, or discarded.
   /// Errors: as publish().
   [[nodiscard]] Result<Published> publish_kept(Loan& loan, std::size_t size, const format::FrameInfo& info = {},
-                                               std::span<const std::byte> side_data = {});
+                                               Wake wake = Wake::kNow, std::span<const std::byte> side_data = {});
   /// Appends the slots of kept loans that no consumer reads any more; first reclaims what can be.
   void reclaimed(std::vector<std::uint16_t>& slots);
 
