@@ -222,11 +222,14 @@ FRAMELANE_API int32_t framelane_frame_is_copy(const framelane_frame* frame);
 FRAMELANE_API int32_t framelane_frame_is_inline(const framelane_frame* frame);
 /* The caps that were in force when it was taken; "" when there were none. Never NULL. */
 FRAMELANE_API const char* framelane_frame_caps(const framelane_frame* frame);
-/* A number for these caps that no others of this process ever have, so that what was made of them can be kept until
- * it changes; 0 when there are none. */
+/* A number for these caps, and the layout of their planes, that no others of this process ever have, so that what was
+ * made of them can be kept until it changes; 0 when there are none. */
 FRAMELANE_API uint64_t framelane_frame_caps_id(const framelane_frame* frame);
-/* The caps, parsed once for all frames that have them, or why they can't be: framelane_format_parse()'s result. What
- * `format` then holds is a reference of the caller's. Allocates at the first call for these caps. */
+/* The caps, parsed once for all frames that have them, or why they can't be: framelane_format_parse()'s result. Planes
+ * of raw video are where the stream says that they lie: lanesink tells so of padded frames. They need
+ * framelane_format_frame_size() bytes, which a broken producer's frame may lack: compare framelane_frame_size().
+ * FRAMELANE_PROTOCOL: it said what can't be. What `format` then holds is a reference of the caller's. Allocates at the
+ * first call for these caps. */
 FRAMELANE_API framelane_code framelane_frame_get_format(const framelane_frame* frame, framelane_format** format);
 
 /* ---- Events ----------------------------------------------------------------------------------------------------- */
@@ -379,6 +382,9 @@ typedef struct framelane_consumer_stats {
   int32_t demoted;
   int32_t transport;         /* FRAMELANE_TRANSPORT_; AUTO before the first connection */
   framelane_latency latency; /* publish to take, of the frames that were stamped */
+  /* By how much, at most, the times and the latency may be wrong whose producer has another clock (another host, or
+   * another time namespace); 0: it has the same one. */
+  int64_t clock_offset_error_ns;
 } framelane_consumer_stats;
 
 /* ---- Producer --------------------------------------------------------------------------------------------------- */
@@ -880,7 +886,8 @@ enum {
   FRAMELANE_FORMAT_TENSORS = 3 /* other/tensors, format=static */
 };
 
-/* A plane of a video frame, shape [rows, columns, channels] of samples. Doesn't grow. */
+/* A plane of a video frame, shape [rows, columns, channels] of samples. Where the stream says where planes lie
+ * (framelane_frame_get_format()) there are no rows that only pad an odd height. Doesn't grow. */
 typedef struct framelane_plane {
   uint64_t offset;      /* of the first row, from the start of the frame */
   uint32_t stride;      /* from one row to the next */
@@ -899,7 +906,7 @@ typedef struct framelane_video_format {
   int32_t fps_d;
   uint32_t num_planes;       /* 0: the layout of this format is not known */
   uint64_t frame_size;       /* bytes of a frame with these planes; 0 likewise */
-  framelane_plane planes[4]; /* in the order of their offsets; filled in, never read */
+  framelane_plane planes[4]; /* in the order that their offsets have by the caps; filled in, never read */
   char format[32];           /* GStreamer's name, e.g. "NV12" */
   char interlace_mode[32];   /* "" = progressive */
 } framelane_video_format;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "framelane/lane/client.hpp"
 
+#include <memory>
 #include <utility>
 
 #include "capi/handles.hpp"
@@ -45,14 +46,22 @@ framelane_code hand_out(Result<Response>&& answer, HandlePool<framelane_response
   return FRAMELANE_OK;
 }
 
-framelane_code hand_out(Result<Call>&& started, const framelane_client& client, framelane_call** out) noexcept {
-  if (!started) return report(started.error());
-  framelane_call* const handle = client.calls.get();
+struct PutBack {
+  void operator()(framelane_call* call) const noexcept { call->pool->put(call); }
+};
+
+/// Hands out what `start` (which returns a Result<Call>) sends. The handle comes first: behind a request that was sent,
+/// and a loan that is used up, there is no way back.
+template <class Start>
+framelane_code start_call(const framelane_client& client, framelane_call** out, Start start) {
+  std::unique_ptr<framelane_call, PutBack> handle(client.calls.get());
   if (handle == nullptr) return report(Code::kNoMemory, "no memory for the handle of a call");
+  Result<Call> started = start();
+  if (!started) return report(started.error());
   handle->call = std::move(*started);
   handle->responses = client.responses.pool();
   handle->responses->join();
-  *out = handle;
+  *out = handle.release();
   return FRAMELANE_OK;
 }
 
@@ -123,7 +132,8 @@ framelane_code framelane_client_start(framelane_client* client, const void* requ
   if (client == nullptr) return missing("client");
   std::span<const std::byte> bytes;
   if (!bytes_of(request, size, bytes)) return missing("request");
-  return guarded([&] { return hand_out(client->client.start(bytes, timeout_of(timeout_ns)), *client, call); });
+  return guarded(
+      [&] { return start_call(*client, call, [&] { return client->client.start(bytes, timeout_of(timeout_ns)); }); });
 }
 
 framelane_code framelane_client_start_loan(framelane_client* client, framelane_loan* request, size_t size,
@@ -133,9 +143,10 @@ framelane_code framelane_client_start_loan(framelane_client* client, framelane_l
   if (client == nullptr) return missing("client");
   if (request == nullptr) return missing("request");
   return guarded([&] {
-    auto started = client->client.start(std::move(request->loan), size, timeout_of(timeout_ns));
-    if (started) used_up(request);
-    return hand_out(std::move(started), *client, call);
+    const auto code = start_call(
+        *client, call, [&] { return client->client.start(std::move(request->loan), size, timeout_of(timeout_ns)); });
+    if (code == FRAMELANE_OK) used_up(request);
+    return code;
   });
 }
 

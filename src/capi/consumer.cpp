@@ -28,11 +28,12 @@ namespace {
 /// The caps that hold now, with a reference for a frame; null when there are none. False: no memory.
 bool current_caps(framelane_consumer& consumer, Caps*& caps) noexcept {
   const std::string& text = consumer.consumer.caps();
-  const bool same = consumer.caps != nullptr ? consumer.caps->text() == text : text.empty();
+  const std::string& layout = consumer.consumer.plane_layout();
+  const bool same = consumer.caps != nullptr ? consumer.caps->is(text, layout) : text.empty();
   if (!same) {
     if (consumer.caps != nullptr) std::exchange(consumer.caps, nullptr)->unref();
     if (!text.empty()) {
-      consumer.caps = Caps::create(text);
+      consumer.caps = Caps::create(text, layout);
       if (consumer.caps == nullptr) return false;
     }
   }
@@ -83,6 +84,7 @@ framelane_consumer_stats to_c(const ConsumerStats& from) noexcept {
   to.demoted = from.demoted ? 1 : 0;
   to.transport = transport_number(from.transport);
   to.latency = latency_to_c(from.latency);
+  to.clock_offset_error_ns = from.clock_offset_error_ns;
   return to;
 }
 

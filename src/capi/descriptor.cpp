@@ -37,7 +37,7 @@ Result<Address> to_address(const framelane_address* given) {
   if (code == FRAMELANE_OK && from.port > 65535) {
     code = report(Code::kInvalidArgument, "port is " + std::to_string(from.port) + "; it must be 0 to 65535");
   }
-  if (code != FRAMELANE_OK) return fail(static_cast<Code>(code), framelane_error_text());
+  if (code != FRAMELANE_OK) return last_error();
   Address to;
   to.transport = static_cast<descriptor::Transport>(from.transport);
   to.name = or_empty(from.name);
@@ -46,12 +46,6 @@ Result<Address> to_address(const framelane_address* given) {
   to.port = static_cast<std::uint16_t>(from.port);
   return to;
 }
-
-static_assert(static_cast<int>(descriptor::Transport::kAny) == FRAMELANE_TRANSPORT_AUTO &&
-              static_cast<int>(descriptor::Transport::kShm) == FRAMELANE_TRANSPORT_SHM &&
-              static_cast<int>(descriptor::Transport::kUds) == FRAMELANE_TRANSPORT_UDS &&
-              static_cast<int>(descriptor::Transport::kTcp) == FRAMELANE_TRANSPORT_TCP &&
-              static_cast<int>(descriptor::Transport::kPipe) == FRAMELANE_TRANSPORT_PIPE);
 
 }  // namespace
 }  // namespace framelane::capi

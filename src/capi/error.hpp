@@ -20,6 +20,9 @@ framelane_code code_of(const Result<T>& result) noexcept {
   return result ? FRAMELANE_OK : report(result.error());
 }
 
+/// What was reported on this thread last, as a Result of any type.
+[[nodiscard]] tl::unexpected<Error> last_error();
+
 /// Fails with kInvalidArgument: `what` is NULL.
 framelane_code missing(const char* what) noexcept;
 

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "framelane/format/caps.hpp"
+#include "framelane/format/plane_layout.hpp"
 
 #include "capi/handles.hpp"
 
@@ -27,6 +28,7 @@ namespace framelane::capi {
 namespace {
 
 using format::AudioFormat;
+using format::PlaneLayout;
 using format::Tensor;
 using format::TensorFormat;
 using format::TensorType;
@@ -41,7 +43,7 @@ std::unique_ptr<framelane_format> make(std::int32_t kind, std::string caps) {
   return made;
 }
 
-Made from_video(const VideoFormat& from, std::string caps) {
+Made from_video(const VideoFormat& from, std::string caps, const PlaneLayout& layout) {
   auto made = make(FRAMELANE_FORMAT_VIDEO, std::move(caps));
   framelane_video_format& to = made->video;
   to.width = from.width;
@@ -50,9 +52,10 @@ Made from_video(const VideoFormat& from, std::string caps) {
   to.fps_d = from.fps_d;
   copy_text(from.format, to.format);
   copy_text(from.interlace_mode, to.interlace_mode);
-  const auto planes = from.planes();
+  const auto planes = format::planes(from, layout);
   const auto samples = from.samples();
-  if (!planes || !samples) return made;  // a layout that isn't known
+  if (!planes && planes.error().code == Code::kProtocol) return tl::unexpected(planes.error());
+  if (!planes || !samples) return made;  // a format whose planes aren't known
   to.num_planes = static_cast<std::uint32_t>(planes->size());
   for (std::size_t i = 0; i < planes->size(); ++i) {
     to.planes[i] = {(*planes)[i].offset,
@@ -63,7 +66,7 @@ Made from_video(const VideoFormat& from, std::string caps) {
                     (*samples)[i].sample_size,
                     0};
   }
-  to.frame_size = made->frame_size = from.frame_size().value_or(0);
+  to.frame_size = made->frame_size = format::frame_size(from, layout).value_or(0);
   return made;
 }
 
@@ -107,12 +110,16 @@ std::string_view media_type(std::string_view caps) noexcept {
   return caps.substr(0, caps.find_first_of(" ,;("));
 }
 
-Made parse(const char* text) {
+Made parse_video(const char* text, const std::string& layout) {
+  const auto video = VideoFormat::parse(text);
+  if (!video) return tl::unexpected(video.error());
+  const auto places = layout.empty() ? PlaneLayout() : PlaneLayout::parse(layout);
+  return places ? from_video(*video, text, *places) : Made(tl::unexpected(places.error()));
+}
+
+Made parse(const char* text, const std::string& layout = {}) {
   const std::string_view media = media_type(text);
-  if (media == "video/x-raw") {
-    const auto video = VideoFormat::parse(text);
-    return video ? from_video(*video, text) : Made(tl::unexpected(video.error()));
-  }
+  if (media == "video/x-raw") return parse_video(text, layout);
   if (media == "audio/x-raw") {
     const auto audio = AudioFormat::parse(text);
     return audio ? from_audio(*audio, text) : Made(tl::unexpected(audio.error()));
@@ -151,7 +158,7 @@ Result<Tensor> to_tensor(const framelane_tensor* given) {
   if (code == FRAMELANE_OK && (from.rank < 1 || from.rank > FRAMELANE_MAX_RANK)) {
     code = report(Code::kInvalidArgument, "a tensor's rank is " + std::to_string(from.rank) + "; it must be 1 to 16");
   }
-  if (code != FRAMELANE_OK) return fail(static_cast<Code>(code), framelane_error_text());
+  if (code != FRAMELANE_OK) return last_error();
   Tensor to;
   to.type = static_cast<TensorType>(from.type);
   to.dimensions.assign(from.shape, from.shape + from.rank);
@@ -170,8 +177,8 @@ framelane_code wrong_kind(const framelane_format* format, std::int32_t kind, con
 
 }  // namespace
 
-Result<framelane_format*> parse_format(const char* text) {
-  return parse(text).map([](auto made) { return made.release(); });
+Result<framelane_format*> parse_format(const char* text, const std::string& layout) {
+  return parse(text, layout).map([](auto made) { return made.release(); });
 }
 
 }  // namespace framelane::capi

@@ -9,7 +9,7 @@
 
 namespace framelane::capi {
 
-Caps::Caps(const std::string& text) : text_(text) {
+Caps::Caps(const std::string& text, const std::string& layout) : text_(text), layout_(layout) {
   static std::atomic<std::uint64_t> last{0};
   id_ = last.fetch_add(1, std::memory_order_relaxed) + 1;
 }
@@ -18,9 +18,9 @@ Caps::~Caps() {
   if (format_ && *format_) framelane_format_unref(**format_);
 }
 
-Caps* Caps::create(const std::string& text) noexcept {
+Caps* Caps::create(const std::string& text, const std::string& layout) noexcept {
   try {
-    return new Caps(text);
+    return new Caps(text, layout);
   } catch (const std::bad_alloc&) {
     return nullptr;
   }
@@ -28,7 +28,7 @@ Caps* Caps::create(const std::string& text) noexcept {
 
 Result<framelane_format*> Caps::format() {
   const std::lock_guard lock(mutex_);
-  if (!format_) format_ = parse_format(text_.c_str());
+  if (!format_) format_ = parse_format(text_.c_str(), layout_);
   if (*format_) framelane_format_ref(**format_);
   return *format_;
 }

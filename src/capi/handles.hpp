@@ -18,34 +18,41 @@
 
 namespace framelane::capi {
 
-/// Caps text that frames share, and what was made of it. Counted; the consumer has one reference, each frame another.
+/// Caps text that frames share, where planes lie if the stream says it, and what was made of both. Counted; the
+/// consumer has one reference, each frame another.
 class Caps {
  public:
   /// Null: no memory. With one reference.
-  [[nodiscard]] static Caps* create(const std::string& text) noexcept;
+  [[nodiscard]] static Caps* create(const std::string& text, const std::string& layout) noexcept;
   void ref() noexcept { refs_.fetch_add(1, std::memory_order_relaxed); }
   void unref() noexcept {
     if (refs_.fetch_sub(1, std::memory_order_acq_rel) == 1) delete this;
   }
 
   [[nodiscard]] const std::string& text() const noexcept { return text_; }
+  [[nodiscard]] bool is(const std::string& text, const std::string& layout) const noexcept {
+    return text_ == text && layout_ == layout;
+  }
   [[nodiscard]] std::uint64_t id() const noexcept { return id_; }
   /// Parses at the first call. The reference is the caller's. Any thread.
   [[nodiscard]] Result<framelane_format*> format();
 
  private:
-  explicit Caps(const std::string& text);
+  Caps(const std::string& text, const std::string& layout);
   ~Caps();
 
   std::atomic<std::uint32_t> refs_{1};
   std::string text_;
+  std::string layout_;
   std::uint64_t id_;
   std::mutex mutex_;
   std::optional<Result<framelane_format*>> format_;  // mutex_
 };
 
-/// Errors: as framelane_format_parse(). The reference is the caller's.
-[[nodiscard]] Result<framelane_format*> parse_format(const char* text);
+/// `layout`: of the planes of raw video, as a producer says it; empty: as the caps imply. Errors: as
+/// framelane_format_parse(), and kProtocol for a layout that can't be, or not of these caps. The reference is the
+/// caller's.
+[[nodiscard]] Result<framelane_format*> parse_format(const char* text, const std::string& layout);
 
 /// An event as C sees it; the text is event's.
 [[nodiscard]] framelane_event event_to_c(const format::Event& event) noexcept;

@@ -91,11 +91,6 @@ framelane_lane_stats to_c(const LaneStats& from) noexcept {
   return to;
 }
 
-static_assert(static_cast<int>(LaneState::kAlive) == FRAMELANE_LANE_ALIVE &&
-              static_cast<int>(LaneState::kBusy) == FRAMELANE_LANE_BUSY &&
-              static_cast<int>(LaneState::kStale) == FRAMELANE_LANE_STALE &&
-              static_cast<int>(LaneState::kForeign) == FRAMELANE_LANE_FOREIGN);
-
 }  // namespace
 }  // namespace framelane::capi
 

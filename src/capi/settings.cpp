@@ -15,11 +15,6 @@ namespace {
 
 std::chrono::nanoseconds ns(std::int64_t value) noexcept { return std::chrono::nanoseconds(value); }
 
-Result<void> last_error_unless_ok(framelane_code code) {
-  if (code == FRAMELANE_OK) return {};
-  return fail(static_cast<Code>(code), framelane_error_text());
-}
-
 /// Each of the enums that three kinds of settings have.
 framelane_code check_ways(std::int32_t spin, std::int32_t transport) noexcept {
   if (const auto code = check_enum(spin, FRAMELANE_SPIN_OFF, "spin"); code != FRAMELANE_OK) return code;
@@ -155,13 +150,13 @@ std::size_t print_text(std::string_view text, char* to, std::size_t capacity) no
 }
 
 Result<ProducerSettings> to_settings(const char* lane, const framelane_producer_settings* given) {
-  if (lane == nullptr) return last_error_unless_ok(missing("lane")).map([] { return ProducerSettings(); });
   framelane_producer_settings from = default_producer();
-  auto code = given != nullptr ? copy_in(given, from, "framelane_producer_settings") : FRAMELANE_OK;
+  auto code = lane != nullptr ? FRAMELANE_OK : missing("lane");
+  if (code == FRAMELANE_OK && given != nullptr) code = copy_in(given, from, "framelane_producer_settings");
   if (code == FRAMELANE_OK) code = check_ways(from.spin, from.transport);
   if (code == FRAMELANE_OK) code = check_enum(from.leaky, FRAMELANE_LEAKY_DOWNSTREAM, "leaky");
   if (code == FRAMELANE_OK) code = check_enum(from.stamps, FRAMELANE_STAMPS_OFF, "stamps");
-  if (auto fine = last_error_unless_ok(code); !fine) return tl::unexpected(std::move(fine.error()));
+  if (code != FRAMELANE_OK) return last_error();
   ProducerSettings to;
   to.lane = lane;
   to.burst = from.burst;
@@ -189,12 +184,12 @@ Result<ProducerSettings> to_settings(const char* lane, const framelane_producer_
 }
 
 Result<ConsumerSettings> to_settings(const char* lane, const framelane_consumer_settings* given) {
-  if (lane == nullptr) return last_error_unless_ok(missing("lane")).map([] { return ConsumerSettings(); });
   framelane_consumer_settings from = default_consumer();
-  auto code = given != nullptr ? copy_in(given, from, "framelane_consumer_settings") : FRAMELANE_OK;
+  auto code = lane != nullptr ? FRAMELANE_OK : missing("lane");
+  if (code == FRAMELANE_OK && given != nullptr) code = copy_in(given, from, "framelane_consumer_settings");
   if (code == FRAMELANE_OK) code = check_ways(from.spin, from.transport);
   if (code == FRAMELANE_OK) code = check_enum(from.mode, FRAMELANE_MODE_LATEST, "mode");
-  if (auto fine = last_error_unless_ok(code); !fine) return tl::unexpected(std::move(fine.error()));
+  if (code != FRAMELANE_OK) return last_error();
   ConsumerSettings to;
   to.lane = lane;
   to.mode = static_cast<Mode>(from.mode);
@@ -214,7 +209,7 @@ Result<framelane_rpc_settings> to_settings(const framelane_rpc_settings* given) 
   framelane_rpc_settings from = default_rpc();
   auto code = given != nullptr ? copy_in(given, from, "framelane_rpc_settings") : FRAMELANE_OK;
   if (code == FRAMELANE_OK) code = check_ways(from.spin, FRAMELANE_TRANSPORT_AUTO);
-  if (auto fine = last_error_unless_ok(code); !fine) return tl::unexpected(std::move(fine.error()));
+  if (code != FRAMELANE_OK) return last_error();
   return from;
 }
 
@@ -235,30 +230,6 @@ framelane_code PublishArguments::read(const framelane_frame_info* given_info,
   side_data = {static_cast<const std::byte*>(from.side_data), from.side_data_size};
   return FRAMELANE_OK;
 }
-
-// Enums that are numbers in C.
-static_assert(static_cast<int>(Leaky::kUpstream) == FRAMELANE_LEAKY_UPSTREAM &&
-              static_cast<int>(Leaky::kDownstream) == FRAMELANE_LEAKY_DOWNSTREAM);
-static_assert(static_cast<int>(Mode::kEvery) == FRAMELANE_MODE_EVERY &&
-              static_cast<int>(Mode::kLatest) == FRAMELANE_MODE_LATEST);
-static_assert(static_cast<int>(Spin::kAdaptive) == FRAMELANE_SPIN_ADAPTIVE &&
-              static_cast<int>(Spin::kBusy) == FRAMELANE_SPIN_BUSY &&
-              static_cast<int>(Spin::kOff) == FRAMELANE_SPIN_OFF);
-static_assert(static_cast<int>(Stamps::kAuto) == FRAMELANE_STAMPS_AUTO &&
-              static_cast<int>(Stamps::kOn) == FRAMELANE_STAMPS_ON &&
-              static_cast<int>(Stamps::kOff) == FRAMELANE_STAMPS_OFF);
-static_assert(static_cast<int>(Transport::kAuto) == FRAMELANE_TRANSPORT_AUTO &&
-              static_cast<int>(Transport::kShm) == FRAMELANE_TRANSPORT_SHM &&
-              static_cast<int>(Transport::kUds) == FRAMELANE_TRANSPORT_UDS &&
-              static_cast<int>(Transport::kTcp) == FRAMELANE_TRANSPORT_TCP);
-static_assert(static_cast<int>(Wake::kNow) == FRAMELANE_WAKE_NOW &&
-              static_cast<int>(Wake::kLater) == FRAMELANE_WAKE_LATER);
-static_assert(static_cast<int>(Published::kSent) == FRAMELANE_PUBLISHED &&
-              static_cast<int>(Published::kDropped) == FRAMELANE_DROPPED);
-static_assert(format::kNoTime == FRAMELANE_NO_TIME && format::kNoClockTime == FRAMELANE_NO_CLOCK_TIME);
-static_assert(kForever.count() == FRAMELANE_FOREVER);
-static_assert(int{format::kDiscont} == int{FRAMELANE_FLAG_DISCONT} &&
-              int{format::kNonDroppable} == int{FRAMELANE_FLAG_NON_DROPPABLE});
 
 }  // namespace framelane::capi
 

@@ -6,6 +6,8 @@
 #include <cstring>
 #include <filesystem>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include <gtest/gtest.h>
 #include <unistd.h>
@@ -77,6 +79,24 @@ class CLane : public CTest {
     framelane_frame* frame = nullptr;
     EXPECT_EQ(framelane_consumer_take(consumer_, kPatience, &frame), FRAMELANE_OK) << framelane_error_text();
     return frame;
+  }
+
+  /// All that comes up to the end of the stream: the type of each event (0: a frame), and its number, of a segment its
+  /// start, of a frame what publish() was told.
+  std::vector<std::pair<std::int32_t, std::uint64_t>> take_items() {
+    std::vector<std::pair<std::int32_t, std::uint64_t>> taken;
+    framelane_event event{};
+    event.size = sizeof event;
+    framelane_frame* frame = nullptr;
+    framelane_code code = FRAMELANE_OK;
+    while (taken.size() < 50 &&
+           (code = framelane_consumer_take_item(consumer_, kPatience, &frame, &event)) == FRAMELANE_OK) {
+      const std::uint64_t said = event.type == FRAMELANE_EVENT_SEGMENT ? event.segment.start : event.number;
+      taken.emplace_back(event.type, frame != nullptr ? number(frame) : said);
+      framelane_frame_unref(frame);
+    }
+    EXPECT_EQ(code, FRAMELANE_END_OF_STREAM) << framelane_error_text();
+    return taken;
   }
 
   framelane_producer* producer_ = nullptr;

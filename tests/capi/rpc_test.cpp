@@ -100,6 +100,9 @@ TEST_F(CPair, LoansBothWays) {
   EXPECT_EQ(framelane_client_call_loan(client_, loan, std::size_t{1} << 30, kPatience, &response, &sent),
             FRAMELANE_INVALID_ARGUMENT);
   EXPECT_EQ(sent, 0);
+  EXPECT_EQ(framelane_client_start_loan(client_, loan, std::size_t{1} << 30, kPatience, &call),
+            FRAMELANE_INVALID_ARGUMENT);
+  EXPECT_EQ(call, nullptr);
   framelane_loan_discard(loan);
 }
 

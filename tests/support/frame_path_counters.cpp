@@ -19,12 +19,25 @@
 namespace {
 
 std::atomic<std::uint64_t> allocated{0};
+thread_local std::size_t refused_from = 0;
 thread_local std::uint64_t trapped = 0;
 thread_local long last_trapped = -1;
 
 }  // namespace
 
 #if defined(__GLIBC__) && !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
+#define FRAMELANE_OWN_MALLOC 1
+namespace {
+
+/// Counts an allocation that is granted.
+bool is_refused(std::size_t size) noexcept {
+  if (refused_from != 0 && size >= refused_from) return true;
+  allocated.fetch_add(1, std::memory_order_relaxed);
+  return false;
+}
+
+}  // namespace
+
 // The program's own malloc comes before the C library's, also for libstdc++ and for libframelane.
 extern "C" {
 void* __libc_malloc(std::size_t size);
@@ -33,19 +46,19 @@ void* __libc_realloc(void* memory, std::size_t size);
 void* __libc_memalign(std::size_t alignment, std::size_t size);
 
 void* malloc(std::size_t size) {
-  allocated.fetch_add(1, std::memory_order_relaxed);
+  if (is_refused(size)) return nullptr;
   return __libc_malloc(size);
 }
 void* calloc(std::size_t count, std::size_t size) {
-  allocated.fetch_add(1, std::memory_order_relaxed);
+  if (is_refused(count * size)) return nullptr;
   return __libc_calloc(count, size);
 }
 void* realloc(void* memory, std::size_t size) {
-  allocated.fetch_add(1, std::memory_order_relaxed);
+  if (is_refused(size)) return nullptr;
   return __libc_realloc(memory, size);
 }
 void* aligned_alloc(std::size_t alignment, std::size_t size) {
-  allocated.fetch_add(1, std::memory_order_relaxed);
+  if (is_refused(size)) return nullptr;
   return __libc_memalign(alignment, size);
 }
 }
@@ -132,6 +145,15 @@ bool trap_system_calls() noexcept { return false; }
 #endif
 
 namespace framelane::support {
+
+bool refuse_allocations(std::size_t from_bytes) noexcept {
+  refused_from = from_bytes;
+#ifdef FRAMELANE_OWN_MALLOC
+  return true;
+#else
+  return from_bytes == 0;
+#endif
+}
 
 std::uint64_t allocations() noexcept { return allocated.load(std::memory_order_relaxed); }
 std::uint64_t trapped_calls() noexcept { return trapped; }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 
 // Counts what a frame's way must not do: allocations of the whole process, and system calls of single threads.
@@ -11,6 +12,10 @@ namespace framelane::support {
 
 /// malloc, calloc, realloc and aligned_alloc (operator new calls them) since the program started, on any thread.
 [[nodiscard]] std::uint64_t allocations() noexcept;
+
+/// From now on malloc() and the others return NULL for so many bytes or more on this thread; 0: all is granted again.
+/// False where that can't be done (a sanitizer, another C library).
+bool refuse_allocations(std::size_t from_bytes) noexcept;
 
 /// Traps every system call of this thread from now on. False where that can't be done (another processor, a sanitizer).
 [[nodiscard]] bool trap_system_calls() noexcept;
