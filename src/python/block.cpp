@@ -26,17 +26,24 @@ namespace {
 
 PyTypeObject* view_type;
 
+constexpr Words kViewWords = {"view", "take another one of its frame, loan or answer"};
+
+/// Whether the bytes lie in the order that `flags` ask for.
+bool is_in_order(const Array& array, int flags) {
+  const auto asks_for = [flags](int what) { return (flags & what) == what; };
+  if (asks_for(PyBUF_F_CONTIGUOUS)) return array.is_fortran_contiguous();
+  if (asks_for(PyBUF_ANY_CONTIGUOUS)) return array.is_contiguous() || array.is_fortran_contiguous();
+  return (asks_for(PyBUF_STRIDES) && !asks_for(PyBUF_C_CONTIGUOUS)) || array.is_contiguous();
+}
+
 /// Fills in a Py_buffer as `flags` ask. False with an exception set.
 bool fill(Py_buffer* view, const Array& array, std::byte* data, bool writable, int flags) {
   if ((flags & PyBUF_WRITABLE) != 0 && !writable) {
     PyErr_SetString(PyExc_BufferError, "a received frame is read-only; copy it to change it");
     return false;
   }
-  const bool wants_strides = (flags & PyBUF_STRIDES) == PyBUF_STRIDES;
-  const bool fortran = (flags & PyBUF_F_CONTIGUOUS) == PyBUF_F_CONTIGUOUS && array.rank > 1;
-  const bool c_order = !wants_strides || (flags & PyBUF_C_CONTIGUOUS) == PyBUF_C_CONTIGUOUS;
-  if (fortran || (c_order && !array.is_contiguous())) {
-    PyErr_SetString(PyExc_BufferError, "its rows are padded, so its bytes aren't contiguous in the order asked for");
+  if (!is_in_order(array, flags)) {
+    PyErr_SetString(PyExc_BufferError, "its bytes aren't contiguous in the order asked for; its rows may be padded");
     return false;
   }
   view->buf = data + array.offset;
@@ -46,7 +53,7 @@ bool fill(Py_buffer* view, const Array& array, std::byte* data, bool writable, i
   view->ndim = array.rank;
   view->format = (flags & PyBUF_FORMAT) != 0 ? const_cast<char*>(array.element.format) : nullptr;
   view->shape = (flags & PyBUF_ND) != 0 ? const_cast<Py_ssize_t*>(array.shape.data()) : nullptr;
-  view->strides = wants_strides ? const_cast<Py_ssize_t*>(array.strides.data()) : nullptr;
+  view->strides = (flags & PyBUF_STRIDES) == PyBUF_STRIDES ? const_cast<Py_ssize_t*>(array.strides.data()) : nullptr;
   view->suboffsets = nullptr;
   return true;
 }
@@ -67,18 +74,6 @@ PyObject* view_at(Block* block, std::size_t index) {
   if (!block->layout->array(index, block->size, array)) return nullptr;
   block->lease->use();
   return make_view(block->lease, block->data, block->size, array, block->writable);
-}
-
-/// Whether that is `size` bytes without a shape.
-bool is_flat(PyObject* object, std::size_t size) {
-  Py_buffer view;
-  if (PyObject_CheckBuffer(object) == 0 || PyObject_GetBuffer(object, &view, PyBUF_FULL_RO) != 0) {
-    PyErr_Clear();
-    return false;
-  }
-  const bool flat = view.ndim == 1 && view.itemsize == 1 && static_cast<std::size_t>(view.len) == size;
-  PyBuffer_Release(&view);
-  return flat;
 }
 
 /// The array that a key names; -1 with an exception set.
@@ -107,18 +102,18 @@ int index_of(Block* block, PyObject* key) {
   return static_cast<int>(index);
 }
 
-/// `key`'s array, or for ... the `whole` of it, becomes a copy of `value`. False with an exception set.
-bool copy_into(Block* block, const Array& whole, PyObject* key, PyObject* value) {
+/// `key`'s array, or for ... the `whole` of it, becomes a copy of `source`. False with an exception set.
+bool copy_into(Block* block, const Array& whole, PyObject* key, const Source& source) {
   if (key == Py_Ellipsis) {
     // A whole frame may also come as its bytes, padding and all.
-    const bool flat = !block->is_view && is_flat(value, block->size);
+    const bool flat = !block->is_view && source.is_flat(block->size);
     const Array array = flat ? bytes_array(block->size) : whole;
-    return copy_object(array, block->data + array.offset, value);
+    return copy_source(array, block->data + array.offset, source);
   }
   Array named;
   const int index = index_of(block, key);
   return index >= 0 && block->layout->array(static_cast<std::size_t>(index), block->size, named) &&
-         copy_object(named, block->data + named.offset, value);
+         copy_source(named, block->data + named.offset, source);
 }
 
 PyMethodDef view_methods[] = {
@@ -148,13 +143,10 @@ PyType_Spec view_spec = {"framelane.View", sizeof(Block), 0, kFinal, view_slots}
 
 bool Block::check() const {
   if (lease == nullptr) {
-    raise_released(is_view    ? "view"
-                   : writable ? "loan"
-                              : "frame",
-                   writable ? "take another one" : "hold() keeps a frame beyond its iteration");
+    raise_released(words->what, words->advice);
     return false;
   }
-  return check_process(lease->made_in(), "frame");
+  return check_process(lease->made_in(), words->what);
 }
 
 const Array* Block::whole() {
@@ -179,6 +171,7 @@ PyObject* make_view(Lease* lease, std::byte* data, std::size_t size, const Array
     lease->unuse();
     return nullptr;
   }
+  view->words = &kViewWords;
   view->lease = lease;
   view->data = data;
   view->size = size;
@@ -228,9 +221,21 @@ int block_ass_subscript(PyObject* self, PyObject* key, PyObject* value) {
   // What the key and the value run, and other threads while the bytes are copied, may give it back meanwhile.
   Lease* const lease = block->lease;
   lease->use();
-  const bool copied = copy_into(block, *array, key, value);
+  Source source;
+  const bool copied = source.open(value) && copy_into(block, *array, key, source);
   lease->unuse();
   return copied ? 0 : -1;
+}
+
+bool block_copy(PyObject* self, PyObject* key, const Source& source) {
+  Block* const block = block_of(self);
+  const Array* const array = block->whole();
+  if (array == nullptr) return false;
+  Lease* const lease = block->lease;  // as above
+  lease->use();
+  const bool copied = copy_into(block, *array, key, source);
+  lease->unuse();
+  return copied;
 }
 
 PyObject* block_numpy(PyObject* self, PyObject*) {

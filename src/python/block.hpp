@@ -7,9 +7,18 @@
 
 namespace framelane::python {
 
+class Source;
+
+/// What a block is called where it can't be used any more, and what to do instead.
+struct Words {
+  const char* what;
+  const char* advice;
+};
+
 /// Head of each such Python object; zeroed by make(). Without a lease it was given back.
 struct Block {
   PyObject ob_base;
+  const Words* words;
   Lease* lease;
   Layout* layout;   // of a frame or loan; else nullptr
   std::byte* data;  // of the whole frame
@@ -37,6 +46,8 @@ int block_get_buffer(PyObject* self, Py_buffer* view, int flags);
 void block_release_buffer(PyObject* self, Py_buffer* view);
 PyObject* block_subscript(PyObject* self, PyObject* key);
 int block_ass_subscript(PyObject* self, PyObject* key, PyObject* value);
+/// The same of a writable one with a value that is open already. False with an exception set.
+bool block_copy(PyObject* self, PyObject* key, const Source& source);
 PyObject* block_numpy(PyObject* self, PyObject* unused);
 PyObject* block_release(PyObject* self, PyObject* unused);
 PyObject* block_enter(PyObject* self, PyObject* unused);

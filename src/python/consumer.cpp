@@ -1,10 +1,4 @@
 // SPDX-License-Identifier: MIT
-#include <cstdlib>
-#include <cstring>
-#include <string>
-#include <string_view>
-#include <vector>
-
 #include "frame.hpp"
 #include "handle.hpp"
 #include "settings.hpp"
@@ -16,19 +10,11 @@ namespace {
 
 using ConsumerHandle = Handle<framelane_consumer, framelane_consumer_close, framelane_consumer_interrupt>;
 
-/// Where the stream says that planes lie; empty: where the caps imply.
-struct Places {
-  std::vector<std::uint64_t> offsets;
-  std::vector<Py_ssize_t> strides;
-};
-
 struct Consumer {
   PyObject ob_base;
   ConsumerHandle handle;
-  Layout* layout;   // of the last frame
-  Places* places;   // what the taking thread read last
-  bool places_new;  // the layout isn't made of them yet
-  Frame* last;      // of the iteration
+  Layout* layout;  // of the last frame
+  Frame* last;     // of the iteration
   std::int64_t timeout_ns;
   PyObject* lane;
 };
@@ -53,57 +39,6 @@ const Setting kSettings[] = {
 };
 #undef FIELD
 
-/// Numbers of a GstValueArray in a serialised structure: "stride=(int)< 1920, 1920 >".
-template <class Number>
-std::vector<Number> numbers_of(std::string_view text, std::string_view field) {
-  std::vector<Number> numbers;
-  const std::size_t start = text.find(field);
-  const std::size_t open = start == text.npos ? text.npos : text.find('<', start);
-  const std::size_t close = open == text.npos ? text.npos : text.find('>', open);
-  if (close == text.npos) return numbers;
-  const std::string list(text.substr(open + 1, close - open - 1));
-  for (const char* at = list.c_str(); *at != '\0';) {
-    char* end = nullptr;
-    const unsigned long long number = std::strtoull(at, &end, 10);
-    if (end == at) {
-      ++at;  // a comma, a blank
-      if (*at == '(') at = std::strchr(at, ')') == nullptr ? at + 1 : std::strchr(at, ')') + 1;
-    } else {
-      if (number < (1u << 31)) numbers.push_back(static_cast<Number>(number));
-      at = end;
-    }
-  }
-  return numbers;
-}
-
-/// What an event between the frames says of them. Without the GIL; by the one thread that takes.
-void note_event(Consumer* self, const framelane_event& event) {
-  const std::string_view text = event.text == nullptr ? "" : event.text;
-  if (event.type == FRAMELANE_EVENT_CAPS) {
-    *self->places = {};
-  } else if (event.type == FRAMELANE_EVENT_STATE && text.starts_with("framelane-layout")) {
-    *self->places = {numbers_of<std::uint64_t>(text, " offset="), numbers_of<Py_ssize_t>(text, " stride=")};
-  } else {
-    return;
-  }
-  self->places_new = true;
-}
-
-/// Events on the way are noted; they don't make it wait any longer. Without waiting it takes what is there.
-framelane_code take_step(Consumer* self, framelane_consumer* handle, std::int64_t timeout_ns, framelane_frame** frame) {
-  framelane_event event;
-  event.size = sizeof event;
-  const std::int64_t deadline = timeout_ns == 0 ? 0 : deadline_after(timeout_ns);
-  for (std::int64_t left = timeout_ns;;) {
-    const framelane_code code = framelane_consumer_take_item(handle, left, frame, &event);
-    if (code != FRAMELANE_OK || *frame != nullptr) return code;
-    note_event(self, event);
-    if (timeout_ns == 0) continue;
-    left = left_until(deadline);
-    if (left == 0) return FRAMELANE_TIMEOUT;
-  }
-}
-
 PyObject* busy() {
   PyErr_SetString(PyExc_RuntimeError, "another thread is taking from this consumer; one at a time");
   return nullptr;
@@ -118,25 +53,27 @@ int take_handle(Consumer* self, std::int64_t timeout_ns, framelane_frame** frame
     return -1;
   }
   // Where frames keep coming, the GIL isn't worth giving up.
-  const int code = take_step(self, handle, 0, frame);
+  const int code = framelane_consumer_try_take(handle, frame);
   if (code != FRAMELANE_TIMEOUT || timeout_ns <= 0) return code;
-  return self->handle.wait(
-      timeout_ns, [&](framelane_consumer*, std::int64_t slice) { return take_step(self, handle, slice, frame); });
+  return self->handle.wait(timeout_ns, [frame](framelane_consumer* from, std::int64_t slice) {
+    return framelane_consumer_take(from, slice, frame);
+  });
 }
 
-/// The layout that the caps of `frame` and the stream's places make. nullptr with an exception set.
+/// The layout of `frame`. nullptr with an exception set.
 Layout* layout_of(Consumer* self, const framelane_frame* frame) {
   const std::uint64_t id = framelane_frame_caps_id(frame);
-  if (self->layout != nullptr && self->layout->caps_id() == id && !self->places_new) return self->layout;
+  if (self->layout != nullptr && self->layout->caps_id() == id) return self->layout;
   framelane_format* format = nullptr;
+  const framelane_code code = framelane_frame_get_format(frame, &format);
+  if (code == FRAMELANE_PROTOCOL) {  // planes that can't lie where the stream says
+    raise(code);
+    return nullptr;
+  }
   // Caps that nobody can parse are bytes to us; Frame.caps says their text.
-  if (framelane_frame_get_format(frame, &format) != FRAMELANE_OK) format = nullptr;
-  Layout* const layout = Layout::make(format, id);
-  if (layout == nullptr) return nullptr;
-  if (!self->places->offsets.empty()) layout->move_planes(self->places->offsets, self->places->strides);
+  Layout* const layout = Layout::make(format, framelane_frame_caps(frame), id);
   if (self->layout != nullptr) self->layout->unuse();
   self->layout = layout;
-  self->places_new = false;
   return layout;
 }
 
@@ -342,7 +279,6 @@ PyObject* new_consumer(PyTypeObject* type, PyObject* arguments, PyObject* named)
     return nullptr;
   }
   self->handle.set(handle);
-  self->places = new Places;
   self->timeout_ns = timeout_ns;
   self->lane = Ref::of(lane).release();
   return &self->ob_base;
@@ -353,7 +289,6 @@ void dealloc(PyObject* object) {
   give_last_back(self);
   self->handle.close();
   if (self->layout != nullptr) self->layout->unuse();
-  delete self->places;
   Py_XDECREF(self->lane);
   free_object(object);
 }

@@ -4,8 +4,6 @@
 #include <cstring>
 #include <string_view>
 
-#include "dlpack.hpp"
-
 namespace framelane::python {
 namespace {
 
@@ -122,27 +120,33 @@ bool array_of(const Py_buffer& view, Array& array) {
   return true;
 }
 
-bool copy_object(const Array& to, std::byte* to_data, PyObject* source) {
-  if (PyObject_CheckBuffer(source) == 0) {
-    if (PyObject_HasAttrString(source, "__dlpack__") == 0) {
-      PyErr_SetString(PyExc_TypeError,
-                      "expected bytes, an array, or something else with the buffer protocol or DLPack");
-      return false;
-    }
-    Borrowed borrowed;
-    return borrowed.borrow(source) && copy_checked(to, to_data, borrowed.array(), borrowed.data());
+bool Source::open(PyObject* object) {
+  if (PyObject_CheckBuffer(object) != 0) {
+    if (PyObject_GetBuffer(object, &view_, PyBUF_FULL_RO) != 0) return false;
+    has_view_ = true;
+    is_known_ = view_.suboffsets == nullptr && array_of(view_, array_);
+    data_ = static_cast<const std::byte*>(view_.buf);
+    return true;
   }
-  Py_buffer view;
-  if (PyObject_GetBuffer(source, &view, PyBUF_FULL_RO) != 0) return false;
-  Array from;
-  bool fine = false;
-  if (view.suboffsets != nullptr || !array_of(view, from)) {
-    refuse(to, PyUnicode_FromFormat("elements of format \"%s\"", view.format == nullptr ? "" : view.format));
-  } else {
-    fine = copy_checked(to, to_data, from, static_cast<const std::byte*>(view.buf));
+  if (PyObject_HasAttrString(object, "__dlpack__") == 0) {
+    PyErr_SetString(PyExc_TypeError, "expected bytes, an array, or something else with the buffer protocol or DLPack");
+    return false;
   }
-  PyBuffer_Release(&view);
-  return fine;
+  is_known_ = borrowed_.borrow(object);
+  array_ = borrowed_.array();
+  data_ = borrowed_.data();
+  return is_known_;
+}
+
+std::size_t Source::size() const noexcept { return static_cast<std::size_t>(has_view_ ? view_.len : array_.size()); }
+
+bool Source::is_flat(std::size_t size) const noexcept {
+  return is_known_ && array_.rank == 1 && array_.element.size == 1 && this->size() == size;
+}
+
+bool copy_source(const Array& to, std::byte* to_data, const Source& source) {
+  if (source.array() != nullptr) return copy_checked(to, to_data, *source.array(), source.data());
+  return refuse(to, PyUnicode_FromFormat("elements of format \"%s\"", source.format()));
 }
 
 }  // namespace framelane::python

@@ -120,6 +120,13 @@ bool is_our_device(PyObject* device) {
   return type == kDlCpu && id == 0;
 }
 
+/// False with an exception set.
+bool read_version(PyObject* version, long& major, long& minor) {
+  if (PyTuple_Check(version) != 0) return PyArg_ParseTuple(version, "ll:max_version", &major, &minor) != 0;
+  PyErr_SetString(PyExc_TypeError, "max_version must be a tuple, such as (1, 0)");
+  return false;
+}
+
 }  // namespace
 
 PyObject* dlpack(PyObject* self, PyObject* arguments, PyObject* named) {
@@ -137,7 +144,7 @@ PyObject* dlpack(PyObject* self, PyObject* arguments, PyObject* named) {
   if (wants_copy < 0) return nullptr;
   long major = 0;
   long minor = 0;
-  if (max_version != Py_None && PyArg_ParseTuple(max_version, "ll", &major, &minor) == 0) return nullptr;
+  if (max_version != Py_None && !read_version(max_version, major, minor)) return nullptr;
   // Only now: what the arguments ran may have given it back.
   auto* const block = reinterpret_cast<Block*>(self);
   const Array* const array = block->whole();
@@ -146,10 +153,14 @@ PyObject* dlpack(PyObject* self, PyObject* arguments, PyObject* named) {
     PyErr_SetString(PyExc_BufferError, "DLPack has no big-endian elements; use numpy() and convert");
     return nullptr;
   }
-  if (major >= 1) {
-    return export_block<DLManagedTensorVersioned>(block, *array, wants_copy != 0, kVersionedName, end_versioned);
-  }
-  return export_block<DLManagedTensor>(block, *array, wants_copy != 0, kLegacyName, end_legacy);
+  // A large copy is made without the GIL: another thread may give the block back meanwhile.
+  Lease* const lease = block->lease;
+  lease->use();
+  PyObject* const capsule =
+      major >= 1 ? export_block<DLManagedTensorVersioned>(block, *array, wants_copy != 0, kVersionedName, end_versioned)
+                 : export_block<DLManagedTensor>(block, *array, wants_copy != 0, kLegacyName, end_legacy);
+  lease->unuse();
+  return capsule;
 }
 
 PyObject* dlpack_device(PyObject*, PyObject*) { return Py_BuildValue("(ii)", kDlCpu, 0); }

@@ -10,6 +10,8 @@ namespace {
 
 PyTypeObject* frame_type;
 
+constexpr Words kWords = {"frame", "hold() keeps a frame beyond its iteration"};
+
 Frame* frame_of(PyObject* self) { return static_cast<Frame*>(block_of(self)); }
 
 /// A property: what `get` makes of the library's frame.
@@ -149,6 +151,7 @@ PyObject* make_frame(framelane_frame* handle, Layout* layout) {
     drop(lease);
     return nullptr;
   }
+  frame->words = &kWords;
   frame->lease = lease;
   frame->layout = layout;
   layout->use();

@@ -92,6 +92,15 @@ bool Array::is_contiguous() const noexcept {
   return true;
 }
 
+bool Array::is_fortran_contiguous() const noexcept {
+  Py_ssize_t wanted = element.size;
+  for (std::size_t i = 0; i < static_cast<std::size_t>(rank); ++i) {
+    if (shape[i] != 1 && strides[i] != wanted) return false;
+    wanted *= shape[i];
+  }
+  return true;
+}
+
 void Array::make_contiguous() noexcept {
   Py_ssize_t stride = element.size;
   for (auto i = static_cast<std::size_t>(rank); i-- > 0;) {
@@ -114,8 +123,8 @@ bool element_of(const char* name, Element& made) {
   return true;
 }
 
-Layout* Layout::make(framelane_format* format, std::uint64_t caps_id) {
-  auto* const layout = new Layout(format, caps_id);
+Layout* Layout::make(framelane_format* format, const char* text, std::uint64_t caps_id) {
+  auto* const layout = new Layout(format, text, caps_id);
   if (format == nullptr) return layout;
   layout->kind_ = framelane_format_kind(format);
   layout->unit_ = framelane_format_frame_size(format);
@@ -132,14 +141,12 @@ Layout* Layout::parse(const char* caps) {
     raise(code);
     return nullptr;
   }
-  return make(format, 0);
+  return make(format, framelane_format_caps(format), 0);
 }
 
 Layout::~Layout() {
   if (format_ != nullptr) framelane_format_unref(format_);
 }
-
-const char* Layout::text() const noexcept { return format_ == nullptr ? "" : framelane_format_caps(format_); }
 
 void Layout::add_video() {
   framelane_video_format video{};
@@ -225,17 +232,6 @@ bool Layout::whole(std::size_t size, Array& array) const {
   return true;
 }
 
-bool Layout::move_planes(const std::vector<std::uint64_t>& offsets, const std::vector<Py_ssize_t>& strides) {
-  if (kind_ != FRAMELANE_FORMAT_VIDEO || offsets.size() != arrays_.size() || strides.size() != arrays_.size()) {
-    return false;
-  }
-  for (std::size_t i = 0; i < arrays_.size(); ++i) {
-    arrays_[i].offset = offsets[i];
-    arrays_[i].strides[0] = strides[i];
-  }
-  return true;
-}
-
 PyObject* Layout::caps() {
   if (!caps_) {
     const Ref module(PyImport_ImportModule("framelane._caps"));
@@ -253,7 +249,7 @@ PyObject* Layout::fields() const {
   if (!fields) return nullptr;
   const char* const kinds[] = {"other", "video", "audio", "tensors"};
   bool fine = true;
-  put_field(fields.get(), "text", PyUnicode_FromString(text()), fine);
+  put_field(fields.get(), "text", PyUnicode_FromFormat("%s", text()), fine);  // a peer's: maybe no UTF-8
   put_field(fields.get(), "kind", PyUnicode_FromString(kinds[kind_ >= 0 && kind_ < 4 ? kind_ : 0]), fine);
   put_field(fields.get(), "frame_size", PyLong_FromUnsignedLongLong(unit_), fine);
   if (kind_ == FRAMELANE_FORMAT_VIDEO) fine = put_video(fields.get()) && fine;

@@ -30,10 +30,11 @@ struct Array {
   std::array<Py_ssize_t, kMaxRank> strides{};
   std::uint64_t offset = 0;  ///< bytes
 
-  [[nodiscard]] Py_ssize_t size() const noexcept;   ///< bytes of its elements
-  [[nodiscard]] Py_ssize_t reach() const noexcept;  ///< bytes from its first to behind its last element
-  [[nodiscard]] bool is_contiguous() const noexcept;
-  void make_contiguous() noexcept;  ///< sets the strides of C's order
+  [[nodiscard]] Py_ssize_t size() const noexcept;             ///< bytes of its elements
+  [[nodiscard]] Py_ssize_t reach() const noexcept;            ///< bytes from its first to behind its last element
+  [[nodiscard]] bool is_contiguous() const noexcept;          ///< in C's order, the last dimension's elements first
+  [[nodiscard]] bool is_fortran_contiguous() const noexcept;  ///< the first dimension's elements first
+  void make_contiguous() noexcept;                            ///< sets the strides of C's order
 };
 
 /// Bytes without a shape: [size].
@@ -44,8 +45,8 @@ bool element_of(const char* name, Element& element);
 /// What caps say of all their frames. Counted under the GIL.
 class Layout {
  public:
-  /// Of parsed caps (a reference of the caller's; nullptr: none). nullptr with an exception set.
-  static Layout* make(framelane_format* format, std::uint64_t caps_id);
+  /// Of parsed caps (a reference of the caller's; nullptr: none, or caps that can't be parsed) and their text.
+  static Layout* make(framelane_format* format, const char* text, std::uint64_t caps_id);
   /// Of `caps` text. nullptr with an exception set (InvalidArgument, Unsupported).
   static Layout* parse(const char* caps);
 
@@ -56,7 +57,7 @@ class Layout {
 
   [[nodiscard]] std::uint64_t caps_id() const noexcept { return caps_id_; }
   [[nodiscard]] int kind() const noexcept { return kind_; }
-  [[nodiscard]] const char* text() const noexcept;
+  [[nodiscard]] const char* text() const noexcept { return text_.c_str(); }
   /// Bytes of a frame; of audio: of one sample of all channels; 0 when the caps don't say.
   [[nodiscard]] std::uint64_t unit() const noexcept { return unit_; }
   /// The arrays of a frame of video or tensors; one of audio, whose number of samples is that of each frame.
@@ -67,14 +68,13 @@ class Layout {
   bool array(std::size_t index, std::size_t size, Array& array) const;
   /// The whole of a frame of `size` bytes as one array: its only one, else its bytes.
   bool whole(std::size_t size, Array& array) const;
-  /// Planes where the stream says that they lie, instead of where the caps alone imply. False: none of these caps.
-  bool move_planes(const std::vector<std::uint64_t>& offsets, const std::vector<Py_ssize_t>& strides);
 
   /// A framelane.Caps, made once. A new reference; nullptr with an exception set.
   [[nodiscard]] PyObject* caps();
 
  private:
-  Layout(framelane_format* format, std::uint64_t caps_id) noexcept : format_(format), caps_id_(caps_id) {}
+  Layout(framelane_format* format, const char* text, std::uint64_t caps_id)
+      : format_(format), text_(text), caps_id_(caps_id) {}
   ~Layout();
   void add_video();
   void add_audio();
@@ -85,6 +85,7 @@ class Layout {
   bool put_arrays(PyObject* fields) const;
 
   framelane_format* format_;
+  std::string text_;
   std::uint64_t caps_id_;
   int users_ = 1;
   int kind_ = FRAMELANE_FORMAT_OTHER;

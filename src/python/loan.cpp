@@ -9,6 +9,8 @@ namespace {
 
 PyTypeObject* loan_type;
 
+constexpr Words kWords = {"loan", "take another one"};
+
 Loan* loan_of(PyObject* self) { return static_cast<Loan*>(block_of(self)); }
 
 void give_back(void* loan) { framelane_loan_discard(static_cast<framelane_loan*>(loan)); }
@@ -157,6 +159,7 @@ PyObject* make_loan(Producer* producer, std::size_t size) {
     drop(lease);
     return PyErr_NoMemory();
   }
+  loan->words = &kWords;
   loan->lease = lease;
   loan->layout = producer->layout;
   if (loan->layout != nullptr) loan->layout->use();
@@ -170,18 +173,23 @@ PyObject* make_loan(Producer* producer, std::size_t size) {
   return &loan->ob_base;
 }
 
+bool side_data_of(PyObject* bytes, framelane_publish_options& options) {
+  framelane_publish_options_init(&options, sizeof options);
+  if (bytes == nullptr) return true;
+  char* data = nullptr;
+  Py_ssize_t size = 0;
+  if (PyBytes_AsStringAndSize(bytes, &data, &size) != 0) return false;
+  options.side_data = data;
+  options.side_data_size = static_cast<std::size_t>(size);
+  return true;
+}
+
 PyObject* publish_loan(Loan* loan) {
   framelane_producer* const handle = loan->check() ? loan->producer->handle.get("producer") : nullptr;
   if (handle == nullptr) return nullptr;
   framelane_publish_options options;
-  framelane_publish_options_init(&options, sizeof options);
-  if (loan->side_data != nullptr) {
-    char* bytes = nullptr;
-    Py_ssize_t size = 0;
-    if (PyBytes_AsStringAndSize(loan->side_data, &bytes, &size) != 0) return nullptr;
-    options.side_data = bytes;
-    options.side_data_size = static_cast<std::size_t>(size);
-  }
+  const Ref side_data(Ref::of(loan->side_data));  // another thread may set another one meanwhile
+  if (!side_data_of(side_data.get(), options)) return nullptr;
   // From here on nobody else publishes this loan, nor gives it back.
   Lease* lease = std::exchange(loan->lease, nullptr);
   auto* const lent = static_cast<framelane_loan*>(lease->handle());

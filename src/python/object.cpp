@@ -133,6 +133,12 @@ bool put(PyObject* dict, const char* key, PyObject* value) {
 PyTypeObject* add_type(PyObject* module, PyType_Spec& spec, const char* name) {
   PyObject* const type = PyType_FromSpec(&spec);
   if (type == nullptr) return nullptr;
+#if PY_VERSION_HEX < 0x030A0000
+  // What Py_TPFLAGS_DISALLOW_INSTANTIATION does later: such an object would have nothing behind it.
+  const PyType_Slot* slot = spec.slots;
+  while (slot->slot != 0 && slot->slot != Py_tp_new) ++slot;
+  if (slot->slot == 0) reinterpret_cast<PyTypeObject*>(type)->tp_new = nullptr;
+#endif
   Py_INCREF(type);  // PyModule_AddObject takes one
   if (PyModule_AddObject(module, name, type) != 0) {
     Py_DECREF(type);

@@ -37,6 +37,28 @@ class Ref {
   PyObject* object_ = nullptr;
 };
 
+/// A contiguous buffer of somebody else's, for the time of a call.
+class Bytes {
+ public:
+  Bytes() noexcept = default;
+  Bytes(const Bytes&) = delete;
+  Bytes& operator=(const Bytes&) = delete;
+  ~Bytes() {
+    if (held_) PyBuffer_Release(&view_);
+  }
+  /// False with an exception set.
+  bool get(PyObject* object) {
+    held_ = PyObject_GetBuffer(object, &view_, PyBUF_SIMPLE) == 0;
+    return held_;
+  }
+  [[nodiscard]] const void* data() const noexcept { return view_.buf; }
+  [[nodiscard]] std::size_t size() const noexcept { return static_cast<std::size_t>(view_.len); }
+
+ private:
+  Py_buffer view_{};
+  bool held_ = false;
+};
+
 /// Calls `work` without the GIL. No destructor takes it back: where the interpreter ends meanwhile, CPython ends this
 /// thread in PyEval_RestoreThread(), and unwinding through a destructor would end the whole process.
 template <class Work>

@@ -103,16 +103,26 @@ PyObject* loan(PyObject* self, PyObject* arguments, PyObject* named) {
   return frame_size(producer_of(self), size, samples, bytes) ? make_loan(producer_of(self), bytes) : nullptr;
 }
 
-/// Puts what publish() was given beside the data into a loan.
-bool set_attributes(PyObject* loan, PyObject* named) {
+/// What publish() was given beside the data.
+struct Attributes {
+  framelane_frame_info info;
+  Ref side_data;
+};
+
+/// False with an exception set.
+bool read_attributes(PyObject* named, Attributes& read) {
+  framelane_frame_info_init(&read.info, sizeof read.info);
   PyObject* key = nullptr;
   PyObject* value = nullptr;
   for (Py_ssize_t at = 0; named != nullptr && PyDict_Next(named, &at, &key, &value) != 0;) {
     const char* const name = text_of(key, "a name");
     if (name == nullptr) return false;
-    const int set = std::strcmp(name, "side_data") == 0
-                        ? (PyObject_SetAttrString(loan, name, value) == 0 ? 1 : -1)
-                        : set_info(static_cast<Loan*>(block_of(loan))->info, name, value);
+    if (std::strcmp(name, "side_data") == 0) {
+      read.side_data = Ref(PyBytes_FromObject(value));
+      if (!read.side_data) return false;
+      continue;
+    }
+    const int set = set_info(read.info, name, value);
     if (set == 0) {
       PyErr_Format(PyExc_TypeError,
                    "publish() has no \"%s\"; it has pts, dts, duration, offset, offset_end, due, "
@@ -124,61 +134,90 @@ bool set_attributes(PyObject* loan, PyObject* named) {
   return true;
 }
 
-bool fill_from_dict(PyObject* loan, PyObject* arrays) {
-  const auto& wanted = block_of(loan)->layout->arrays();
-  if (static_cast<std::size_t>(PyDict_Size(arrays)) != wanted.size()) {
-    PyErr_Format(PyExc_ValueError, "a frame has %zu arrays, not %zd", wanted.size(), PyDict_Size(arrays));
-    return false;
+/// A loan that carries `attributes`, which are used up. Empty with an exception set.
+Ref loan_with(Producer* self, std::size_t size, Attributes& attributes) {
+  Ref lent(make_loan(self, size));
+  if (!lent) return lent;
+  auto* const loan = static_cast<Loan*>(block_of(lent.get()));
+  loan->info = attributes.info;
+  loan->side_data = attributes.side_data.release();
+  return lent;
+}
+
+PyObject* publish_if(bool filled, const Ref& lent) {
+  return filled ? publish_loan(static_cast<Loan*>(block_of(lent.get()))) : nullptr;
+}
+
+/// Without a shape: copied by the library, which counts that.
+PyObject* publish_bytes(Producer* self, const void* data, std::size_t size, const Attributes& attributes) {
+  framelane_producer* const handle = self->handle.get("producer");
+  framelane_publish_options options;
+  if (handle == nullptr || !side_data_of(attributes.side_data.get(), options)) return nullptr;
+  std::int32_t state = FRAMELANE_PUBLISHED;
+  const framelane_code code = self->call(
+      [&] { return framelane_producer_publish_copy(handle, data, size, &attributes.info, &options, &state); });
+  return code != FRAMELANE_OK ? raise(code) : PyBool_FromLong(state == FRAMELANE_PUBLISHED ? 1 : 0);
+}
+
+PyObject* publish_shapeless(Producer* self, PyObject* data, const Attributes& attributes) {
+  if (PyObject_CheckBuffer(data) != 0) {
+    Bytes bytes;
+    return bytes.get(data) ? publish_bytes(self, bytes.data(), bytes.size(), attributes) : nullptr;
   }
+  Source source;
+  if (!source.open(data)) return nullptr;
+  if (source.array()->is_contiguous()) return publish_bytes(self, source.data(), source.size(), attributes);
+  PyErr_SetString(PyExc_BufferError, "the array isn't contiguous, and the lane has no caps that say a shape");
+  return nullptr;
+}
+
+bool check_count(Py_ssize_t given, std::size_t wanted) {
+  if (static_cast<std::size_t>(given) == wanted) return true;
+  PyErr_Format(PyExc_ValueError, "a frame has %zu arrays, not %zd", wanted, given);
+  return false;
+}
+
+/// Audio, of which the data say how long it is.
+PyObject* publish_audio(Producer* self, PyObject* data, Attributes& attributes) {
+  PyObject* key = Py_Ellipsis;
+  PyObject* value = data;
+  if (PyDict_Check(data) != 0) {
+    Py_ssize_t at = 0;
+    if (!check_count(PyDict_Size(data), 1) || PyDict_Next(data, &at, &key, &value) == 0) return nullptr;
+  }
+  const Ref named(Ref::of(key));  // what open() runs may change the dict
+  const Ref array(Ref::of(value));
+  const std::size_t unit = self->layout->unit();
+  Source source;
+  if (!source.open(array.get())) return nullptr;
+  const Ref lent(loan_with(self, source.size() / unit * unit, attributes));
+  return lent ? publish_if(block_copy(lent.get(), named.get(), source), lent) : nullptr;
+}
+
+bool fill_from_dict(PyObject* loan, PyObject* arrays) {
+  if (!check_count(PyDict_Size(arrays), block_of(loan)->layout->arrays().size())) return false;
   PyObject* key = nullptr;
   PyObject* value = nullptr;
   for (Py_ssize_t at = 0; PyDict_Next(arrays, &at, &key, &value) != 0;) {
-    if (block_ass_subscript(loan, key, value) != 0) return false;
+    const Ref name(Ref::of(key));  // what the value runs may change the dict
+    const Ref array(Ref::of(value));
+    if (block_ass_subscript(loan, name.get(), array.get()) != 0) return false;
   }
   return true;
-}
-
-/// Bytes without a shape: copied by the library, with the whole of the buffer as the frame.
-PyObject* publish_bytes(Producer* self, PyObject* data, PyObject* named) {
-  Py_buffer view;
-  if (PyObject_GetBuffer(data, &view, PyBUF_SIMPLE) != 0) return nullptr;
-  const bool plain = named == nullptr || PyDict_Size(named) == 0;
-  PyObject* result = nullptr;
-  if (framelane_producer* const handle = self->handle.get("producer"); handle != nullptr && plain) {
-    std::int32_t state = FRAMELANE_PUBLISHED;
-    const framelane_code code = self->call([&] {
-      return framelane_producer_publish_copy(handle, view.buf, static_cast<std::size_t>(view.len), nullptr, nullptr,
-                                             &state);
-    });
-    result = code != FRAMELANE_OK ? raise(code) : PyBool_FromLong(state == FRAMELANE_PUBLISHED ? 1 : 0);
-  } else if (handle != nullptr) {
-    const Ref lent(make_loan(self, static_cast<std::size_t>(view.len)));
-    if (lent && set_attributes(lent.get(), named)) {
-      std::memcpy(block_of(lent.get())->data, view.buf, static_cast<std::size_t>(view.len));
-      result = publish_loan(static_cast<Loan*>(block_of(lent.get())));
-    }
-  }
-  PyBuffer_Release(&view);
-  return result;
 }
 
 PyObject* publish(PyObject* object, PyObject* arguments, PyObject* named) {
   Producer* const self = producer_of(object);
   PyObject* data = nullptr;
-  if (PyArg_ParseTuple(arguments, "O:publish", &data) == 0) return nullptr;
-  if (self->layout == nullptr || self->layout->arrays().empty()) return publish_bytes(self, data, named);
-  std::size_t size = self->layout->unit();
-  if (self->layout->kind() == FRAMELANE_FORMAT_AUDIO) {
-    Py_buffer view;
-    if (PyObject_GetBuffer(data, &view, PyBUF_FULL_RO) != 0) return nullptr;
-    size = static_cast<std::size_t>(view.len) / self->layout->unit() * self->layout->unit();
-    PyBuffer_Release(&view);
-  }
-  const Ref lent(make_loan(self, size));
-  if (!lent || !set_attributes(lent.get(), named)) return nullptr;
-  const bool filled = PyDict_Check(data) != 0 ? fill_from_dict(lent.get(), data)
-                                              : block_ass_subscript(lent.get(), Py_Ellipsis, data) == 0;
-  return filled ? publish_loan(static_cast<Loan*>(block_of(lent.get()))) : nullptr;
+  Attributes attributes;
+  if (PyArg_ParseTuple(arguments, "O:publish", &data) == 0 || !read_attributes(named, attributes)) return nullptr;
+  if (self->layout == nullptr || self->layout->arrays().empty()) return publish_shapeless(self, data, attributes);
+  if (self->layout->kind() == FRAMELANE_FORMAT_AUDIO) return publish_audio(self, data, attributes);
+  const Ref lent(loan_with(self, self->layout->unit(), attributes));
+  if (!lent) return nullptr;
+  return publish_if(PyDict_Check(data) != 0 ? fill_from_dict(lent.get(), data)
+                                            : block_ass_subscript(lent.get(), Py_Ellipsis, data) == 0,
+                    lent);
 }
 
 // --- the stream

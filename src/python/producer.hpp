@@ -36,6 +36,8 @@ struct Loan : Block {
   int published;        // 1: sent, 0: dropped by the policy, -1: not published
 };
 
+/// Options that publish `bytes` (nullptr: none), which must outlive them, beside a frame. False with an exception set.
+bool side_data_of(PyObject* bytes, framelane_publish_options& options);
 /// A loan of `size` bytes. nullptr with an exception set.
 PyObject* make_loan(Producer* producer, std::size_t size);
 /// True or False (the policy dropped it); nullptr with an exception set, then the loan is still one.

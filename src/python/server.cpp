@@ -19,6 +19,8 @@ struct Server {
 PyTypeObject* server_type;
 PyTypeObject* request_type;
 
+constexpr Words kWords = {"request", "read and answer it before that"};
+
 Server* server_of(PyObject* self) { return reinterpret_cast<Server*>(self); }
 framelane_server* handle_of(PyObject* self) { return server_of(self)->handle.get("server"); }
 
@@ -35,6 +37,7 @@ PyObject* make_request(framelane_request* handle) {
     drop(lease);
     return PyErr_NoMemory();
   }
+  request->words = &kWords;
   request->lease = lease;
   request->data = const_cast<std::byte*>(static_cast<const std::byte*>(framelane_request_data(handle)));
   request->size = framelane_request_size(handle);

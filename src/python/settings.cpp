@@ -14,18 +14,31 @@ bool store(void* target, const Setting& setting, T value) {
   return true;
 }
 
+/// Says of which setting a value is none: TypeError, or ValueError where Python's own said that it is out of range.
+bool refuse(const Setting& setting, PyObject* value, const char* wanted) {
+  const bool type = PyErr_Occurred() != nullptr && PyErr_ExceptionMatches(PyExc_TypeError) != 0;
+  const bool range = PyErr_Occurred() == nullptr || PyErr_ExceptionMatches(PyExc_OverflowError) != 0 ||
+                     PyErr_ExceptionMatches(PyExc_ValueError) != 0;
+  if (!type && !range) return false;  // something else went wrong
+  PyErr_Clear();
+  PyErr_Format(type ? PyExc_TypeError : PyExc_ValueError, "%s=%R: it must be %s", setting.name, value, wanted);
+  return false;
+}
+
 bool store_seconds(void* target, const Setting& setting, PyObject* value) {
   std::int64_t ns = 0;
-  return to_timeout(value, ns) && store(target, setting, ns);
+  if (!to_timeout(value, ns)) return refuse(setting, value, "a number of seconds, or None");
+  return store(target, setting, ns);
 }
 
 bool store_number(void* target, const Setting& setting, PyObject* value) {
   const unsigned long long number = PyLong_AsUnsignedLongLong(value);
-  if (PyErr_Occurred() != nullptr) return false;
-  if (setting.kind == SettingKind::kUint64) return store(target, setting, static_cast<std::uint64_t>(number));
-  if (number > std::numeric_limits<std::uint32_t>::max()) {
-    PyErr_Format(PyExc_ValueError, "%s: %llu is too large", setting.name, number);
-    return false;
+  if (setting.kind == SettingKind::kUint64) {
+    if (PyErr_Occurred() != nullptr) return refuse(setting, value, "a whole number from 0 to 18446744073709551615");
+    return store(target, setting, static_cast<std::uint64_t>(number));
+  }
+  if (PyErr_Occurred() != nullptr || number > std::numeric_limits<std::uint32_t>::max()) {
+    return refuse(setting, value, "a whole number from 0 to 4294967295");
   }
   return store(target, setting, static_cast<std::uint32_t>(number));
 }
@@ -65,7 +78,8 @@ bool store_setting(void* target, const Setting& setting, PyObject* value) {
     }
     case SettingKind::kDouble: {
       const double number = PyFloat_AsDouble(value);
-      return PyErr_Occurred() == nullptr && store(target, setting, number);
+      if (PyErr_Occurred() != nullptr) return refuse(setting, value, "a number");
+      return store(target, setting, number);
     }
   }
   return false;

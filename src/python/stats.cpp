@@ -60,9 +60,13 @@ PyObject* one_consumer(const framelane_consumer_info& info) {
       .truth("latest", info.latest)
       .number("lag", info.lag)
       .number("held", info.held)
+      .number("max_held", info.max_held)
+      .truth("sleeping", info.sleeping)
       .number("taken", info.taken)
       .number("skipped", info.skipped)
       .number("copied", info.copied)
+      .number("sleeps", info.sleeps)
+      .number("spins", info.spins)
       .add("latency", latency(info.latency))
       .done();
 }
@@ -100,6 +104,7 @@ PyObject* consumer_stats(const framelane_consumer* consumer) {
       .text("transport", framelane_consumer_transport(consumer))
       .text("transport_reason", reason)
       .add("latency", latency(stats.latency))
+      .signed_number("clock_offset_error_ns", stats.clock_offset_error_ns)
       .done();
 }
 
@@ -112,6 +117,7 @@ PyObject* producer_stats(const framelane_producer* producer) {
   if (code != FRAMELANE_OK) return raise(code);
   return Builder()
       .number("published", stats.published)
+      .number("bytes", stats.bytes)
       .number("dropped_full", stats.dropped_full)
       .number("passed_over", stats.passed_over)
       .number("full_waits", stats.full_waits)

@@ -109,7 +109,7 @@ Layout* tensors_layout(PyObject* tensors, PyObject* framerate) {
     raise(code);
     return nullptr;
   }
-  return Layout::make(format, 0);
+  return Layout::make(format, framelane_format_caps(format), 0);
 }
 
 }  // namespace framelane::python

@@ -1,11 +1,16 @@
 # SPDX-License-Identifier: MIT
 """What frames look like from Python: formats, arrays, the slot's own memory."""
+import ctypes
 import hashlib
 import io
+import os
+import re
 import traceback
 import unittest
+from pathlib import Path
 
 import framelane
+from c_abi import RawProducer
 from lane_test import LIMIT, LaneTest, pair
 
 try:
@@ -15,6 +20,34 @@ except ImportError:
 
 needs_numpy = unittest.skipIf(numpy is None, "numpy isn't installed")
 BGR = "video/x-raw, format=BGR, width=6, height=4, framerate=30/1"
+
+
+HEADER = Path(os.environ.get("FRAMELANE_SOURCE", Path(__file__).parents[2])) / "include/framelane/framelane.h"
+
+
+class Buffer(ctypes.Structure):
+    """Py_buffer."""
+    _fields_ = [("buf", ctypes.c_void_p), ("obj", ctypes.py_object), ("len", ctypes.c_ssize_t),
+                ("itemsize", ctypes.c_ssize_t), ("readonly", ctypes.c_int), ("ndim", ctypes.c_int),
+                ("format", ctypes.c_char_p), ("shape", ctypes.POINTER(ctypes.c_ssize_t)),
+                ("strides", ctypes.POINTER(ctypes.c_ssize_t)), ("suboffsets", ctypes.c_void_p),
+                ("internal", ctypes.c_void_p)]
+
+
+STRIDES, C_CONTIGUOUS, F_CONTIGUOUS, ANY_CONTIGUOUS = 0x18, 0x38, 0x58, 0x98
+
+
+def lends(exporter, flags):
+    """Whether it lends its bytes as these flags of the buffer protocol ask."""
+    view = Buffer()
+    get = ctypes.pythonapi.PyObject_GetBuffer
+    get.argtypes, get.restype = [ctypes.py_object, ctypes.c_void_p, ctypes.c_int], ctypes.c_int
+    try:
+        get(exporter, ctypes.byref(view), flags)
+    except BufferError:
+        return False
+    ctypes.pythonapi.PyBuffer_Release(ctypes.byref(view))
+    return True
 
 
 def address(array):
@@ -120,6 +153,29 @@ class Iterating(LaneTest):
         f = consumer.take()
         self.assertEqual((f.pts, f.dts, f.duration, f.due, f.capture, f.latency, f.published), (None,) * 7)
 
+    def test_flags_have_the_numbers_of_the_header(self):
+        numbers = {name: 1 << int(bit) for name, bit in
+                   re.findall(r"FRAMELANE_FLAG_(\w+) = 1 << (\d+)", HEADER.read_text(encoding="utf-8"))}
+        self.assertEqual(len(numbers), 11)
+        self.assertEqual({flag.name: flag.value for flag in framelane.Flag}, numbers)
+
+    def test_caps_that_nobody_can_parse_are_told_as_text(self):
+        for lane, caps in (("cam0", b"video/x-raw, format=NV12, width=0, height=2"), ("cam1", b"no \xff caps")):
+            producer = RawProducer(lane, caps)
+            self.addCleanup(producer.close)
+            consumer = framelane.Consumer(lane, timeout=LIMIT)
+            consumer.connect()
+            producer.publish(bytes(100))
+            frame = consumer.take()
+            self.assertEqual((frame.caps.text, frame.caps.kind), (caps.decode("utf-8", "replace"), "other"))
+            self.assertEqual((frame.shape, bytes(frame)), ((100,), bytes(100)))
+
+    def test_types_without_a_constructor_make_no_objects(self):
+        for kind in (framelane.Frame, framelane.Loan, framelane.View, framelane.Request, framelane.Call):
+            for make in (kind, lambda kind=kind: kind.__new__(kind), lambda kind=kind: object.__new__(kind)):
+                with self.assertRaises((TypeError, AttributeError)):
+                    make()
+
     def test_errors_are_called_what_applications_call_them(self):
         consumer = framelane.Consumer("cam0", timeout=0)
         with self.assertRaises(framelane.Timeout) as raised:
@@ -155,6 +211,51 @@ class Bytes(LaneTest):
             pass
         with self.assertRaisesRegex(BufferError, "padded"):
             hashlib.sha256(consumer.take())
+
+    def test_bytes_are_lent_in_the_order_that_is_asked_for(self):
+        def one(lane, caps, **size):
+            producer, consumer = pair(framelane, lane, caps=caps)
+            with producer.loan(**size):
+                pass
+            return consumer.take()
+
+        padded = one("a", BGR)
+        packed = one("b", BGR.replace("width=6", "width=8"))
+        planar = one("c", "audio/x-raw, format=S16LE, rate=48000, channels=2, layout=non-interleaved", samples=4)
+        flat = one("d", "audio/x-raw, format=S16LE, rate=48000, channels=1", samples=4)
+        orders = (STRIDES, C_CONTIGUOUS, F_CONTIGUOUS, ANY_CONTIGUOUS, 0)
+        for what, frame, wanted in (("padded", padded, (True, False, False, False, False)),
+                                    ("packed", packed, (True, True, False, True, True)),
+                                    ("planar", planar, (True, False, True, True, False)),
+                                    ("flat", flat, (True, True, True, True, True))):
+            self.assertEqual(tuple(lends(frame, flags) for flags in orders), wanted, what)
+
+    def test_planes_lie_where_the_stream_says(self):
+        producer, consumer = pair(framelane, caps="video/x-raw, format=GRAY8, width=3, height=2")
+        producer.send_event("state", "framelane-layout, offset=(guint64)< 4 >, stride=(int)< 8 >, top=(uint)0;")
+        producer.publish(bytes(8))  # too small for that
+        with producer.loan(16):
+            pass
+        frames = consumer.take_many(2)
+        with self.assertRaisesRegex(framelane.ProtocolError, "put at byte 4"):
+            memoryview(frames[0]["gray8"])
+        view = memoryview(frames[1]["gray8"])
+        self.assertEqual((view.shape, view.strides), ((2, 3, 1), (8, 1, 1)))
+        self.assertEqual(frames[1]["gray8"].address, frames[1].address)
+        producer.send_event("state", "framelane-layout, offset=(guint64)<  >, stride=(int)<  >;")
+        producer.publish(bytes(8))
+        self.assertEqual(memoryview(consumer.take()["gray8"]).strides, (4, 1, 1))
+
+    def test_planes_that_cannot_lie_so_are_refused(self):
+        producer, consumer = pair(framelane, caps="video/x-raw, format=GRAY8, width=3, height=2")
+        for wrong in ("offset=(guint64)< 0, x >, stride=(int)< 8, 8 >",
+                      "offset=(guint64)< 0, 0 >, stride=(int)< 8, 8 >",
+                      "offset=(guint64)< 0 >, stride=(int)< -8 >", "offset=(guint64)< 0 >"):
+            producer.send_event("state", "framelane-layout, " + wrong)
+            producer.publish(bytes(8))
+            with self.assertRaisesRegex(framelane.ProtocolError, "layout of"):
+                consumer.take()
+        self.assertEqual(consumer.stats()["held"], 0)
 
     def test_a_received_frame_is_read_only(self):
         producer, consumer = pair(framelane, caps=BGR)

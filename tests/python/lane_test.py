@@ -4,6 +4,7 @@ import os
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 import unittest
 
@@ -50,6 +51,31 @@ class LaneTest(unittest.TestCase):
         while not true():
             self.assertLess(time.monotonic(), deadline, what)
             time.sleep(0.005)
+
+    def meanwhile(self, work, other):
+        """Runs `work` and, on another thread, `other`, which only gets a turn where `work` gives up the GIL. What work
+        returned, and what other did, or None when it had no turn until work was done."""
+        started, go, done, said = threading.Event(), threading.Event(), [], []
+
+        def run():
+            started.set()
+            go.wait(LIMIT)
+            if not done:
+                said.append(other())
+
+        thread = threading.Thread(target=run)
+        thread.start()
+        self.assertTrue(started.wait(LIMIT))
+        before = sys.getswitchinterval()
+        sys.setswitchinterval(LIMIT)  # nobody is made to give up the GIL
+        try:
+            go.set()
+            result = work()
+            done.append(True)
+        finally:
+            sys.setswitchinterval(before)
+            thread.join(LIMIT)
+        return result, said[0] if said else None
 
     def wait_for_slots(self, consumer):
         """Until nothing is held any more."""

@@ -183,6 +183,34 @@ class DlPack(LaneTest):
             managed = open_capsule(capsule, b"dltensor", Legacy)
             self.assertEqual(managed.tensor.data, self.frame.address)
 
+    def test_a_copy_keeps_the_slot_while_it_is_made(self):
+        size = 8 << 20  # so large that the GIL is given up, and that it takes a while
+        producer, consumer = pair(framelane, "cam1", burst=1, max_loans=2, max_held=2)
+        for name, version in ((b"dltensor_versioned", {"max_version": (1, 0)}), (b"dltensor", {})):
+            for _ in range(100):
+                with producer.loan(size) as loan:
+                    memoryview(loan)[-1] = 7
+                del loan
+                frame = consumer.take()
+
+                def release():
+                    frame.release()
+                    return consumer.stats()["held"]
+
+                capsule, held = self.meanwhile(lambda: frame.__dlpack__(copy=True, **version), release)
+                tensor = open_capsule(capsule, name, Versioned if version else Legacy).tensor
+                self.assertEqual(ctypes.string_at(tensor.data + size - 1, 1), b"\7")
+                del tensor, capsule, frame
+                if held is not None:
+                    break
+            self.assertEqual(held, 1)
+            self.assertEqual(consumer.stats()["held"], 0)
+
+    def test_a_version_that_is_none_is_a_type_error(self):
+        for wrong in (1, "1.0", [1, 0], (1,), (1, 0, 0), ("1", "0"), object()):
+            with self.assertRaises(TypeError, msg=wrong):
+                self.frame.__dlpack__(max_version=wrong)
+
     def test_refuses_other_devices_and_streams(self):
         self.assertEqual(self.frame.__dlpack_device__(), (1, 0))
         for wrong in ({"dl_device": (2, 0)}, {"stream": 1}):

@@ -5,6 +5,7 @@ import unittest
 from fractions import Fraction
 
 import framelane
+from c_abi import RawConsumer
 from lane_test import LIMIT, LaneTest, pair
 
 try:
@@ -14,6 +15,23 @@ except ImportError:
 
 needs_numpy = unittest.skipIf(numpy is None, "numpy isn't installed")
 MEL = {"mel": ("float32", (80, 100))}
+
+
+class Foreign:
+    """An array that knows DLPack alone."""
+
+    def __init__(self, view):
+        self.view = view
+
+    def __dlpack__(self, **wanted):
+        return self.view.__dlpack__(**wanted)
+
+
+def source(lane, data, caps=None, **size):
+    """A loan of its own lane that holds `data`."""
+    loan = framelane.Producer(lane, caps=caps).loan(**(size or {"size": len(data)}))
+    loan[...] = data
+    return loan
 
 
 class Loans(LaneTest):
@@ -175,8 +193,17 @@ class Formats(LaneTest):
             framelane.Producer("cam0", burst=0)
         with self.assertRaises(ValueError):
             framelane.Producer("no such name")
-        with self.assertRaises(OverflowError):
-            framelane.Producer("cam0", burst=-1)
+
+    def test_values_that_a_setting_cannot_have_name_it(self):
+        for wrong, kind, words in (({"burst": -1}, ValueError, "burst=-1: it must be a whole number from 0"),
+                                   ({"burst": 1 << 32}, ValueError, "burst=4294967296: it must be a whole number"),
+                                   ({"burst": 1.5}, TypeError, "burst=1.5: it must be a whole number"),
+                                   ({"max_frame_size": -1}, ValueError, "max_frame_size=-1: it must be"),
+                                   ({"linger": "2"}, TypeError, "linger='2': it must be a number of seconds"),
+                                   ({"linger": float("nan")}, ValueError, "linger=nan: it must be a number of seconds"),
+                                   ({"spin_budget": "2"}, TypeError, "spin_budget='2': it must be a number")):
+            with self.assertRaisesRegex(kind, words):
+                framelane.Producer("cam0", **wrong)
 
     def test_two_producers_of_a_lane_are_refused(self):
         producer = framelane.Producer("cam0")
@@ -196,6 +223,32 @@ class Publishing(LaneTest):
             producer.publish(b"abc", ptz=7)
         with self.assertRaises(TypeError):
             producer.publish("a str")
+
+    def test_bytes_are_counted_as_copied_with_and_without_attributes(self):
+        producer, consumer = pair(framelane)
+        for attributes in ({}, {"pts": 7}, {"side_data": b"beside"}, {"pts": 8, "flags": 2, "type_id": 3}):
+            producer.publish(bytes(100), **attributes)
+            with consumer.take() as frame:
+                told = {name: getattr(frame, name) for name in attributes}
+            self.assertEqual(told, attributes)
+        self.assertEqual(producer.stats()["copied"], 4)
+
+    def test_the_gil_is_given_up_while_bytes_are_copied(self):
+        producer, consumer = pair(framelane, burst=1, max_loans=2, max_held=2)
+        data = bytes(8 << 20)
+        for attributes in ({}, {"pts": 7}):
+            turn = None
+            for _ in range(100):
+                _, turn = self.meanwhile(lambda: producer.publish(data, **attributes), lambda: "had a turn")
+                consumer.take().release()
+                if turn is not None:
+                    break
+            self.assertEqual(turn, "had a turn", attributes)
+
+    def test_what_only_has_dlpack_is_published_without_caps_too(self):
+        producer, consumer = pair(framelane)
+        producer.publish(Foreign(source("cam1", b"abcd" * 25)))
+        self.assertEqual(bytes(consumer.take()), b"abcd" * 25)
 
     def test_bytes_of_the_right_size_are_a_tensor(self):
         producer, consumer = pair(framelane, tensors={"x": ("float32", (3,))})
@@ -256,6 +309,33 @@ class Publishing(LaneTest):
         with self.assertRaises(ValueError):
             producer.publish(numpy.zeros((480, 3), "f4"))
 
+    def test_audio_comes_by_dlpack_and_by_name_too(self):
+        caps = "audio/x-raw, format=S16LE, rate=48000, channels=2"
+        producer, consumer = pair(framelane, caps=caps)
+        sound = struct.pack("14h", *range(14))
+        view = source("mic1", sound, caps, samples=7)
+        for data in (Foreign(view), view, {"samples": Foreign(view)}, {"samples": sound}, sound):
+            producer.publish(data, pts=5)
+            with consumer.take() as frame:
+                self.assertEqual((frame.shape, frame.pts, bytes(frame)), ((7, 2), 5, sound))
+        for wrong, kind in (({"noise": sound}, KeyError), ({}, ValueError),
+                            ({"samples": sound, "more": sound}, ValueError),
+                            (Foreign(source("mic2", b"odd")), ValueError), ("a str", TypeError)):
+            with self.assertRaises(kind):
+                producer.publish(wrong)
+        self.assertEqual(producer.stats()["loans"], 0)
+
+    def test_a_dict_may_change_while_its_values_are_read(self):
+        class Value(Foreign):
+            def __dlpack__(self, **wanted):
+                arrays.clear()
+                return super().__dlpack__(**wanted)
+
+        producer = framelane.Producer("mic0", caps="audio/x-raw, format=U8, rate=48000, channels=1")
+        for _ in range(3):
+            arrays = {"sam" + "ples": Value(source("mic1", b"abc"))}
+            self.assertIs(producer.publish(arrays), True)
+
 
 class Streams(LaneTest):
     def test_flush_drops_what_was_not_taken(self):
@@ -274,11 +354,20 @@ class Streams(LaneTest):
 
     def test_events_keep_their_place(self):
         producer, consumer = pair(framelane)
-        producer.send_event("stream-start", "one")
+        seeing = RawConsumer("cam0")
+        self.addCleanup(seeing.close)
+        producer.send_event("stream-start", "one", 3)
         producer.send_event("tag", "taglist, title=(string)x;")
-        producer.send_event("gap", pts=5, duration=6)
         producer.publish(b"x")
+        producer.send_event("gap", pts=5, duration=6)
+        producer.send_event("custom", "made", 4)
+        producer.send_event("state", "sticky", 12)
         self.assertEqual(bytes(consumer.take()), b"x", "a take skips events")
+        none = (1 << 64) - 1
+        self.assertEqual([seeing.take_item() for _ in range(6)],
+                         [("stream-start", 3, "one", none, none), ("tag", 0, "taglist, title=(string)x;", none, none),
+                          "frame", ("gap", 0, "", 5, 6), ("custom", 4, "made", none, none),
+                          ("state", 12, "sticky", none, none)])
         with self.assertRaisesRegex(ValueError, "stream-start, tag, gap"):
             producer.send_event("caps")
 
@@ -293,14 +382,18 @@ class Streams(LaneTest):
         producer.drain(timeout=LIMIT)
 
     def test_stats_are_dicts(self):
-        producer, consumer = pair(framelane)
+        producer, consumer = pair(framelane, consumer={"max_held": 3})
         producer.publish(bytes(100))
         frame = consumer.take()
         said = producer.stats()
-        self.assertEqual((said["published"], len(said["consumers"])), (1, 1))
+        self.assertEqual((said["published"], said["bytes"], len(said["consumers"])), (1, 100, 1))
+        self.assertEqual((said["consumers"][0]["max_held"], said["consumers"][0]["sleeping"]), (3, False))
+        for count in ("sleeps", "spins"):
+            self.assertIsInstance(said["consumers"][0][count], int)
         self.assertEqual((said["consumers"][0]["transport"], said["consumers"][0]["held"]), ("shm", 1))
         told = consumer.stats()
         self.assertEqual((told["taken"], told["held"], told["transport"], told["connected"]), (1, 1, "shm", True))
+        self.assertEqual(told["clock_offset_error_ns"], 0, "both ends have one clock")
         self.assertEqual(set(told["latency"]) >= {"count", "p50_ns", "p99_ns", "max_ns"}, True)
         del frame
 

@@ -4,7 +4,6 @@ import asyncio
 import os
 import select
 import signal
-import sys
 import threading
 import time
 import unittest
@@ -422,32 +421,33 @@ class Requests(LaneTest):
         self.assertEqual((said, call.pending), ([b"late"], False))
 
     def test_the_gil_is_given_up_while_a_request_is_sent(self):
-        size = 8 << 20
-        self.serve(lambda request: request.respond(b""), burst=1, max_request_size=size)
-        client = framelane.Client("sums", burst=1, max_request_size=size)
+        self.serve(lambda request: request.respond(b""), burst=1, max_request_size=8 << 20)
+        client = framelane.Client("sums", burst=1, max_request_size=8 << 20)
         client.connect(LIMIT)
-        turns = [0]
-        done = threading.Event()
+        turn = None
+        for _ in range(100):
+            call, turn = self.meanwhile(lambda: client.start(bytes(8 << 20), timeout=LIMIT), lambda: "had a turn")
+            self.assertEqual(bytes(call.wait()), b"")
+            if turn is not None:
+                break
+        self.assertEqual(turn, "had a turn")
 
-        def count():
-            while not done.is_set():
-                turns[0] += 1
-                time.sleep(0)
+    def test_what_was_given_back_says_what_it_was(self):
+        released = []
 
-        before = sys.getswitchinterval()
-        self.addCleanup(sys.setswitchinterval, before)
-        thread = threading.Thread(target=count)
-        thread.start()
-        self.wait_until(lambda: turns[0] > 0, "the other thread never ran")
-        sys.setswitchinterval(LIMIT)  # so that it only runs where the GIL is given up
-        first = turns[0]
-        call = client.start(bytes(size), timeout=LIMIT)
-        last = turns[0]
-        sys.setswitchinterval(before)
-        done.set()
-        thread.join(LIMIT)
-        self.assertGreater(last, first)
-        self.assertEqual(bytes(call.wait()), b"")
+        def handle(request):
+            request.respond(bytes(request))
+            request.release()
+            released.append(request)
+
+        self.serve(handle)
+        answer = framelane.Client("sums").call(b"x", timeout=LIMIT)
+        answer.release()
+        self.wait_until(lambda: released, "never answered")
+        for used, words in ((released[0], "this request was given back already; read and answer it before that"),
+                            (answer, "this view was given back already; take another one of its frame")):
+            with self.assertRaisesRegex(framelane.ReleasedError, words):
+                memoryview(used)
 
     def test_connect_timeout_bounds_the_whole_wait(self):
         client = framelane.Client("sums", connect_timeout=0.3)  # longer than a slice of the wait
