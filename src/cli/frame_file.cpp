@@ -11,6 +11,8 @@
 
 #include <fmt/format.h>
 
+#include "framelane/format/plane_layout.hpp"
+
 #include "base/text.hpp"
 #include "cli/npy.hpp"
 #include "cli/raw_frames.hpp"
@@ -136,43 +138,14 @@ std::string caps_field(std::string_view caps, std::string_view field) {
   return {};
 }
 
-namespace {
-
-// "< 0, 4096 >" behind `field`, each with or without a type before it.
-std::optional<std::vector<std::uint64_t>> list_field(std::string_view text, std::string_view field,
-                                                     std::uint64_t most) {
-  constexpr std::size_t kMostPlanes = 4;
-  const std::size_t at = text.find(field);
-  const std::size_t start = at == std::string_view::npos ? at : text.find('<', at);
-  const std::size_t end = start == std::string_view::npos ? start : text.find('>', start);
-  if (end == std::string_view::npos) return std::nullopt;
-  std::string_view list = text.substr(start + 1, end - start - 1);
-  std::vector<std::uint64_t> numbers;
-  while (list.find_first_not_of(' ') != std::string_view::npos) {
-    const std::size_t comma = std::min(list.find(','), list.size());
-    std::string_view item = list.substr(0, comma);
-    if (const std::size_t type = item.find(')'); type != std::string_view::npos) item.remove_prefix(type + 1);
-    item.remove_prefix(std::min(item.find_first_not_of(' '), item.size()));
-    item = item.substr(0, item.find(' '));
-    const auto number = parse_number(item, most);
-    if (!number || numbers.size() == kMostPlanes) return std::nullopt;
-    numbers.push_back(*number);
-    list.remove_prefix(std::min(comma + 1, list.size()));
-  }
-  return numbers;
-}
-
-}  // namespace
-
 Result<PlaneLayout> parse_layout(std::string_view text_untrusted) {
-  const auto offsets = list_field(text_untrusted, " offset=", 0xffffffff);
-  const auto strides = list_field(text_untrusted, " stride=", 1u << 24);
-  if (!offsets || !strides || offsets->size() != strides->size()) {
-    return fail(Code::kProtocol, "the producer sent a layout of planes that can't be read");
-  }
+  const auto said = format::PlaneLayout::parse(text_untrusted);
+  if (!said) return tl::unexpected(said.error());
   PlaneLayout layout;
-  layout.offsets = *offsets;
-  for (const std::uint64_t stride : *strides) layout.strides.push_back(static_cast<std::uint32_t>(stride));
+  for (const auto& place : said->places) {
+    layout.offsets.push_back(place.offset);
+    layout.strides.push_back(place.stride);
+  }
   return layout;
 }
 
