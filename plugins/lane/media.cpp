@@ -8,10 +8,12 @@
 
 #include "lane/events.hpp"
 #include "lane/gst_ptr.hpp"
-#include "lane/texts.hpp"
 
 namespace framelane::gst {
 namespace {
+
+static_assert(static_cast<std::uint32_t>(StateKind::kLayout) == format::kLayoutState);
+static_assert(GST_VIDEO_MAX_PLANES == format::kMaxPlanes);
 
 VideoLayout layout_from(const GstVideoInfo& info) {
   VideoLayout layout;
