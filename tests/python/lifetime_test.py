@@ -397,13 +397,15 @@ capsule = next(consumer).__dlpack__()
 api = ctypes.pythonapi
 api.PyCapsule_GetPointer.restype = ctypes.c_void_p
 api.PyCapsule_GetPointer.argtypes = [ctypes.py_object, ctypes.c_char_p]
-api.PyCapsule_SetName.argtypes = [ctypes.py_object, ctypes.c_char_p]
+api.PyCapsule_SetName.argtypes = [ctypes.py_object, ctypes.c_void_p]
 managed = api.PyCapsule_GetPointer(capsule, b"dltensor")
-api.PyCapsule_SetName(capsule, b"used_dltensor")
+libc = ctypes.CDLL(None)
+libc.strdup.restype = ctypes.c_void_p
+# A name of the process's: the capsule goes after the constants of this code.
+api.PyCapsule_SetName(capsule, libc.strdup(b"used_dltensor"))
 class Managed(ctypes.Structure):
     _fields_ = [("tensor", ctypes.c_char * int(sys.argv[1])), ("context", ctypes.c_void_p),
                 ("deleter", ctypes.c_void_p)]
-libc = ctypes.CDLL(None)
 libc.__cxa_atexit.argtypes = [ctypes.c_void_p] * 3
 # libc calls it when the interpreter is gone.
 assert libc.__cxa_atexit(Managed.from_address(managed).deleter, managed, None) == 0
