@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "base/clock.hpp"
+#include "base/crash_point.hpp"
 #include "base/text.hpp"
 #include "lane/shm_connection.hpp"
 #include "lane/stream_connection.hpp"
@@ -66,6 +67,7 @@ class ShmApproach final : public Approach {
     if (!*received) return nullptr;
     auto welcome = welcome_in(wire::decode((*received)->bytes));
     if (!welcome) return tl::unexpected(std::move(welcome.error()));
+    FRAMELANE_CRASH_POINT("WELCOME: received");
     if (!shares_time_namespace(*welcome)) {  // descriptors were passed, so it is one kernel
       return setback({Code::kUnsupported,
                       "the producer lives in another time namespace, whose times can't be "
@@ -74,6 +76,7 @@ class ShmApproach final : public Approach {
     auto connection =
         ShmConnection::create(std::move(socket_), std::move(*welcome), std::move((*received)->fds), settings_);
     if (!connection) return setback(std::move(connection.error()));
+    FRAMELANE_CRASH_POINT("WELCOME: its memory mapped");
     return *connection;
   }
   [[nodiscard]] int fd() const noexcept override { return socket_.fd(); }
@@ -91,7 +94,9 @@ Tried<std::unique_ptr<Approach>> approach_shm(const Way& way, const ApproachSett
     return setback(std::move(socket.error()), code == Code::kNotFound || code == Code::kTimeout);
   }
   if (auto fine = check_producer(socket->peer().uid, way.path); !fine) return setback(std::move(fine.error()));
+  FRAMELANE_CRASH_POINT("HELLO: connected");
   auto sent = socket->send(wire::encode(settings.hello, 0));
+  FRAMELANE_CRASH_POINT("HELLO: sent");
   if (!sent) return setback(std::move(sent.error()), true);
   return approach_after_hello(std::move(*socket), settings.connection);
 }
@@ -151,12 +156,14 @@ class Greeting {
       if (!sent) return stream_setback(std::move(sent.error()));
       hello_.erase(hello_.begin(), hello_.begin() + static_cast<std::ptrdiff_t>(*sent));
       if (!hello_.empty()) return std::nullopt;
+      FRAMELANE_CRASH_POINT("HELLO: sent on a stream");
     }
     auto received = end_->receiver.receive();
     if (!received) return stream_setback(std::move(received.error()));
     if (!*received) return std::nullopt;
     auto welcome = welcome_in(std::move(**received));
     if (!welcome) return tl::unexpected(std::move(welcome.error()));
+    FRAMELANE_CRASH_POINT("WELCOME: received on a stream");
     clock_.add(asked_ns_, static_cast<std::int64_t>(welcome->clock_ns), base::monotonic_ns());
     return std::optional(std::move(*welcome));
   }
@@ -209,6 +216,7 @@ class StreamApproach final : public Approach {
     if (signals_ == nullptr) {
       half_way_ = std::move(**welcome);
       signals_ = greeting_->take_end();
+      FRAMELANE_CRASH_POINT("WELCOME: of the signals, before the frames' HELLO");
       greeting_.reset();
       return nullptr;
     }

@@ -10,6 +10,7 @@
 #include "framelane/base/log.hpp"
 
 #include "base/clock.hpp"
+#include "base/crash_point.hpp"
 #include "base/futex.hpp"
 #include "lane/producer_core.hpp"
 #include "lane/wire_convert.hpp"
@@ -61,7 +62,9 @@ void ProducerCore::queue_to(Peer& peer, transport::OutgoingPtr message) {
   if (peer.going || peer.left) return;
   auto pushed = peer.queue.push(std::move(message));
   if (!pushed) return evict(peer, Eviction::kWhenItGoes, "it doesn't read its control socket");
+  FRAMELANE_CRASH_POINT("message: queued, before it is sent");
   auto flushed = peer.queue.flush(peer.socket);
+  FRAMELANE_CRASH_POINT("message: sent");
   if (!flushed) evict(peer, Eviction::kNone, "its connection ended");
 }
 
@@ -222,8 +225,10 @@ Result<void> ProducerCore::admit(const PeerPtr& peer, const wire::Hello& hello) 
     writer_->remove_consumer(*id);
     return queued;
   }
+  FRAMELANE_CRASH_POINT("WELCOME: before it is sent");
   watched_.push_back(peer);
   auto flushed = peer->queue.flush(peer->socket);
+  FRAMELANE_CRASH_POINT("WELCOME: sent, before the consumer is counted");
   num_consumers_.fetch_add(1, std::memory_order_acq_rel);
   consumers_changed();
   announce(*peer);
@@ -308,6 +313,7 @@ bool ProducerCore::on_message(const PeerPtr& peer, transport::Received received)
       const std::lock_guard lock(peers_mutex_);
       peer->left = true;
     }
+    FRAMELANE_CRASH_POINT("LEAVE: received, before it is let go");
     writer_->stop_gating(peer->id);
     return true;
   }
@@ -353,8 +359,10 @@ void ProducerCore::remove(ring::ConsumerId id, const std::string& reason) {
     gone->going = true;
     peers_.erase(found);
   }
+  FRAMELANE_CRASH_POINT("death: noticed, before the ring knows");
   std::erase(watched_, gone);
   writer_->remove_consumer(id);
+  FRAMELANE_CRASH_POINT("death: out of the ring, before it is counted");
   num_consumers_.fetch_sub(1, std::memory_order_acq_rel);
   gone->socket.shutdown();
   gone->socket_watch.reset();
@@ -387,6 +395,7 @@ void ProducerCore::close() noexcept {
     const std::lock_guard lock(peers_mutex_);
     if (std::exchange(closed_, true)) return;
   }
+  FRAMELANE_CRASH_POINT("close: begun");
   if (server_ != nullptr) server_->stop();
   if (observers_ != nullptr) {
     monitor_->call([this] {
@@ -410,6 +419,7 @@ void ProducerCore::close() noexcept {
     static_cast<void>(peer->queue.drain(peer->socket, peer->demoted ? 0 : deadline));
     peer->socket_watch.reset();
     peer->death_watch.reset();
+    FRAMELANE_CRASH_POINT("close: told, before the consumer is let go");
     writer_->remove_consumer(peer->id);
     peer->socket.finish();  // relays go on until they see that
   }

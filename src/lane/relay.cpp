@@ -13,6 +13,7 @@
 #include "framelane/base/log.hpp"
 
 #include "base/clock.hpp"
+#include "base/crash_point.hpp"
 #include "base/host.hpp"
 #include "base/text.hpp"
 #include "base/thread.hpp"
@@ -119,6 +120,7 @@ Result<void> Relay::serve() {
   if (auto done = await_handshake(deadline); !done) return done;
   auto hello = await_hello(deadline);
   if (!hello) return tl::unexpected(std::move(hello.error()));
+  FRAMELANE_CRASH_POINT("relay: HELLO received");
   if (auto no = refusal(*hello)) return reject(std::move(*no));
   if (hello->role == wire::Role::kSignals) return hand_over_signals(hello->token);
   const Admission admission = host_.admission(peer_);
@@ -127,13 +129,17 @@ Result<void> Relay::serve() {
   greeting_ = false;  // from here on it may be counted, and gets all that follows
   if (auto joined = join_ring(*hello, admission == Admission::kGating, deadline); !joined)
     return reject({reject_code(joined.error()), joined.error().text});
+  FRAMELANE_CRASH_POINT("relay: in the ring, before the signals");
   if (auto watched = watch_signals(host_.take_signals(hello->token)); !watched) return watched;
+  FRAMELANE_CRASH_POINT("relay: before the WELCOME");
   if (auto sent = welcome(*hello, deadline); !sent) return sent;
+  FRAMELANE_CRASH_POINT("relay: WELCOME sent");
   if (auto watched = watch(); !watched) return watched;
   auto done = forward();
   if (!done) return done;
   // The producer has ended the lane.
   if (auto told = sender_.send(wire::Leave{}, 0, base::kForever); !told) return told;
+  FRAMELANE_CRASH_POINT("relay: end told");
   stream_->finish();
   return await_delivery();
 }
@@ -280,7 +286,9 @@ Result<void> Relay::forward_items() {
     }
     if (!item && item.error().code == Code::kPeerLost) return {};
     if (!item) return tl::unexpected(std::move(item.error()));
+    FRAMELANE_CRASH_POINT("relay: frame taken");
     if (auto sent = send_item(**item); !sent) return sent;
+    FRAMELANE_CRASH_POINT("relay: frame sent, before it is released");
   }
 }
 
@@ -292,10 +300,14 @@ bool Relay::forward_meanwhile() noexcept {
     Frame frame;
     const auto step = core_->take_meanwhile(frame);
     if (step != Connection::Step::kFrame) return step == Connection::Step::kNothing;
+    FRAMELANE_CRASH_POINT("door: frame taken");
     const bool small = frame.size() <= kMostMeanwhile;
     const auto sent = small ? sender_.send_frame_now(message_of(frame), frame.side_data(), frame.bytes())
                             : Result<Sent>(Sent::kNothing);
-    if (sent && *sent == Sent::kWhole) continue;
+    if (sent && *sent == Sent::kWhole) {
+      FRAMELANE_CRASH_POINT("door: frame sent, before it is released");
+      continue;
+    }
     if (sent && *sent == Sent::kPart) {
       core_->interrupt();  // next() would see nothing to do
     } else {
@@ -357,6 +369,7 @@ Result<void> Relay::hand_over_signals(std::uint64_t token) {
   welcome.instance_id = host_.instance_id;
   welcome.served = host_.served;
   set_clock(welcome);
+  FRAMELANE_CRASH_POINT("relay: signals greeted, before they are kept");
   host_.keep_signals(token, std::exchange(stream_, nullptr), wire::encode(welcome, 0));
   return {};
 }

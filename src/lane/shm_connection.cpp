@@ -9,6 +9,7 @@
 #include "framelane/base/log.hpp"
 
 #include "base/clock.hpp"
+#include "base/crash_point.hpp"
 #include "base/futex.hpp"
 #include "lane/frame_pool.hpp"
 #include "lane/wire_convert.hpp"
@@ -122,6 +123,7 @@ void ShmConnection::on_socket() {
       }
     }
     auto received = socket_.receive();
+    FRAMELANE_CRASH_POINT("message: read by the monitor");
     if (!received) {
       const bool closed = received.error().code == Code::kPeerLost;
       set_lost(closed ? std::nullopt : std::optional<Error>(received.error()));
@@ -147,6 +149,7 @@ void ShmConnection::on_message(transport::Received received) {
     inbox_bytes_ += received.bytes.size();
     inbox_.push_back({decoded->number, std::move(decoded->message), std::move(received.fds), received.bytes.size()});
   }
+  FRAMELANE_CRASH_POINT("message: in the inbox, before the taker is woken");
   inbox_word_.fetch_add(1, std::memory_order_release);
   base::futex_wake(inbox_word_, 1);
 }
@@ -166,8 +169,10 @@ void ShmConnection::wake() noexcept {
 }
 
 void ShmConnection::leave() noexcept {
+  FRAMELANE_CRASH_POINT("LEAVE: before it is sent");
   const auto bytes = wire::encode(wire::Leave{}, 0);
   static_cast<void>(socket_.send(bytes));  // if it can't be sent, the producer learns it from the hang-up
+  FRAMELANE_CRASH_POINT("LEAVE: sent, frames held");
 }
 
 Result<bool> ShmConnection::send_now(std::span<const std::byte> message) {

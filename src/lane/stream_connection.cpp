@@ -10,6 +10,7 @@
 #include <sys/eventfd.h>
 
 #include "base/clock.hpp"
+#include "base/crash_point.hpp"
 #include "base/host.hpp"
 #include "base/text.hpp"
 #include "ring/page_counters.hpp"
@@ -62,6 +63,7 @@ StreamConnection::StreamConnection(Greeted greeted, Transport transport, base::U
 void StreamConnection::drop() noexcept {
   watch_.reset();
   if (clock_) clock_->stop();
+  FRAMELANE_CRASH_POINT("stream: before it is shut");
   // The frames that are held lie here, and need them no more.
   end_->stream->shutdown();
   signals_->stream->shutdown();
@@ -115,6 +117,7 @@ void StreamConnection::release(std::uint16_t slot) noexcept {
 }
 
 void StreamConnection::leave() noexcept {
+  FRAMELANE_CRASH_POINT("LEAVE: before it is sent on a stream");
   const auto bytes = wire::encode(wire::Leave{}, 0);
   const std::lock_guard lock(send_mutex_);
   static_cast<void>(send_now(bytes));  // if it can't be sent, the producer learns it from the hang-up
@@ -261,6 +264,7 @@ void StreamConnection::translate_times(wire::FrameMessage& message) const noexce
 }
 
 Result<Connection::Step> StreamConnection::take_frame(const wire::FrameMessage& message, Frame& frame) {
+  FRAMELANE_CRASH_POINT("stream: frame complete");
   FramePool::Complete complete = end_->pool.complete(message);
   ring::Taken& taken = complete.taken;
   if (!complete.is_copy) uses_.fetch_add(1, std::memory_order_relaxed);

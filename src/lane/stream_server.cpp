@@ -17,6 +17,7 @@
 #include "framelane/base/log.hpp"
 
 #include "base/clock.hpp"
+#include "base/crash_point.hpp"
 #include "transport/acceptor.hpp"
 #include "transport/lane_files.hpp"
 #include "transport/psk.hpp"
@@ -198,6 +199,7 @@ void StreamServer::State::keep_signals(std::uint64_t token, std::unique_ptr<tran
   // In the list before its peer learns that it is, and asks for the frames. A new socket has room for this.
   const iovec buffer{const_cast<std::byte*>(welcome.data()), welcome.size()};
   signals.push_back(std::move(kept));
+  FRAMELANE_CRASH_POINT("signals: kept, before their WELCOME");
   static_cast<void>(signals.back().stream->send({&buffer, 1}));
 }
 
@@ -209,6 +211,7 @@ std::unique_ptr<transport::ByteStream> StreamServer::State::take_signals(std::ui
   if (found == signals.end()) return nullptr;
   taken = std::move(*found);
   signals.erase(found);
+  FRAMELANE_CRASH_POINT("signals: taken for a consumer");
   return std::move(taken->stream);
 }
 

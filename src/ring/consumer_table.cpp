@@ -5,6 +5,7 @@
 #include <array>
 #include <bit>
 
+#include "base/crash_point.hpp"
 #include "base/fence.hpp"
 #include "base/futex.hpp"
 
@@ -64,6 +65,7 @@ std::shared_ptr<ConsumerLink> ConsumerTable::remove(ConsumerId id) {
   std::shared_ptr<ConsumerLink> link = *found;
   links_.erase(found);
   replace(link);
+  FRAMELANE_CRASH_POINT("leave: new table, before the page is given up");
   link->gone.store(true, std::memory_order_seq_cst);
   link->page->producer_waiting.store(0, std::memory_order_seq_cst);
   base::futex_wake(link->page->producer_waiting, 1);
@@ -76,7 +78,9 @@ void ConsumerTable::replace(std::shared_ptr<ConsumerLink> removed) {
   // SYNC JOIN (release side): met by the load after the fence in finish_publish. A publish that misses this table
   // stored its tag before our store, so the joiner's look at the tag before its first sleep finds it; anything weaker
   // loses that wake.
+  FRAMELANE_CRASH_POINT("join: before the table is published");
   published_.store(next.get(), std::memory_order_seq_cst);
+  FRAMELANE_CRASH_POINT("join: table published, before the fence");
   base::full_fence();
   removed_.push_back(
       {std::exchange(current_, std::move(next)), std::move(removed), epoch_.load(std::memory_order_acquire)});
@@ -123,7 +127,9 @@ std::uint32_t ConsumerTable::wake_all(const Snapshot& table) noexcept {
     if (ticket == 0 || link.woken_ticket.load(std::memory_order_relaxed) == ticket) continue;
     if (link.stand_in != nullptr && link.stand_in->serve()) continue;
     if (link.woken_ticket.exchange(ticket, std::memory_order_relaxed) == ticket) continue;
+    FRAMELANE_CRASH_POINT("wake: ticket seen");
     link.page->wake_word.fetch_add(1, std::memory_order_release);
+    FRAMELANE_CRASH_POINT("wake: word changed, before the call");
     base::futex_wake(link.page->wake_word, 1);
     ++woken;
   }

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "base/clock.hpp"
+#include "base/crash_point.hpp"
 #include "base/fence.hpp"
 #include "base/futex.hpp"
 
@@ -90,6 +91,7 @@ bool Reader::ready() const noexcept {
       if (!skip(ahead > 0)) return tl::unexpected(fault_);
       continue;
     }
+    FRAMELANE_CRASH_POINT("T1: tag seen");
     const Took took = take(tag, taken, control);
     if (took == Took::kYes) return Step::kTaken;
     if (took == Took::kFault) return tl::unexpected(fault_);
@@ -113,6 +115,7 @@ Reader::Took Reader::take(std::uint64_t tag, Taken& taken, ControlIn& control) {
   }
   // SYNC LAPPED (acquire side): if one of these words is of a later frame, T4 finds the tag retired. For a slot, too:
   // the RMW of T3 is an acquire of the hold bits only, and says nothing of loads before it.
+  FRAMELANE_CRASH_POINT("T2: words copied");
   base::acquire_fence();
   const bool in_slot = !taken.is_inline && !taken.marker;
   if (in_slot) {
@@ -123,20 +126,25 @@ Reader::Took Reader::take(std::uint64_t tag, Taken& taken, ControlIn& control) {
       return Took::kFault;
     }
   }
+  FRAMELANE_CRASH_POINT("T3: hold bit set");
   // T4. SYNC HOLD (consumer side): our bit, then the tag again; the producer retires the tag, then looks for bits. An
   // unchanged tag means that the producer will see the bit before it reuses the slot. Anything weaker than seq_cst lets
   // both miss each other.
   if (line.tag.load(std::memory_order_seq_cst) != tag) {
+    FRAMELANE_CRASH_POINT("T4: tag changed, before the bit is cleared");
     if (in_slot) release(taken.slot);
     return Took::kAgain;
   }
+  FRAMELANE_CRASH_POINT("T4: tag unchanged");
   if (!finish_take(tag, size_slot, taken, control)) {
     if (in_slot) release(taken.slot);
     return Took::kFault;
   }
   // T6. SYNC TAKE (release side): the bit comes before the cursor. SYNC FULL (consumer side): the cursor comes before
   // the look at the flag.
+  FRAMELANE_CRASH_POINT("T6: before the cursor");
   advance(cursor_ + 1);
+  FRAMELANE_CRASH_POINT("T6: taken");
   return Took::kYes;
 }
 
@@ -193,7 +201,9 @@ void Reader::prefetch(std::uint16_t slot) const noexcept {
 }
 
 [[gnu::noinline, gnu::cold]] bool Reader::apply_up_to(std::uint16_t ctl, ControlIn& control) {
+  FRAMELANE_CRASH_POINT("T5: before the messages");
   auto applied = control.apply_up_to(ctl);
+  FRAMELANE_CRASH_POINT("T5: messages applied");
   if (applied) {
     applied_ = *applied;
   } else {
@@ -216,6 +226,7 @@ void Reader::prefetch(std::uint16_t slot) const noexcept {
   const std::uint64_t oldest_untrusted = header_->oldest_live.load(std::memory_order_acquire);
   if (oldest_untrusted > kSeqMask / 2 || (overwritten && oldest_untrusted <= cursor_))
     return fault("oldest_live", oldest_untrusted, "");
+  FRAMELANE_CRASH_POINT("skip: oldest_live read");
   // An entry is marked before oldest_live moves, so a retired one may still be the oldest: then just the next one.
   advance(std::max(cursor_ + 1, oldest_untrusted));
   return true;
@@ -231,18 +242,22 @@ void Reader::walk_to_latest() noexcept {
     seq += static_cast<std::uint64_t>(ahead);  // lapped: the newest is here or behind it
     if ((tag_flags(tag) & (kTagRetired | kTagMarker)) == 0) newest_frame = seq;
   }
+  FRAMELANE_CRASH_POINT("latest: walked to the newest");
   cursor_ = newest_frame;
 }
 
 void Reader::advance(std::uint64_t cursor) noexcept {
   cursor_ = cursor;
   page_->cursor.exchange(cursor, std::memory_order_seq_cst);
+  FRAMELANE_CRASH_POINT("T6: cursor moved, before the look at the producer");
   wake_waiting_producer();
 }
 
 void Reader::wake_waiting_producer() noexcept {
   if (page_->producer_waiting.load(std::memory_order_seq_cst) == 0) return;
-  if (page_->producer_waiting.exchange(0, std::memory_order_seq_cst) != 0) base::futex_wake(page_->producer_waiting, 1);
+  if (page_->producer_waiting.exchange(0, std::memory_order_seq_cst) == 0) return;
+  FRAMELANE_CRASH_POINT("full: flag taken, before the producer is woken");
+  base::futex_wake(page_->producer_waiting, 1);
 }
 
 // --- holds
@@ -261,7 +276,9 @@ bool Reader::release(std::uint16_t slot) noexcept {
   is_held_[slot].store(false, std::memory_order_release);
   // SYNC REUSE (release side): our last read of the slot comes before the producer's first write to it. relaxed would
   // let the producer scribble on a frame that is still being read.
+  FRAMELANE_CRASH_POINT("release: before the bit");
   page_->holds[slot / 32].fetch_and(~(1u << (slot % 32)), std::memory_order_seq_cst);
+  FRAMELANE_CRASH_POINT("release: bit cleared, before the look at the producer");
   wake_waiting_producer();
   // Last: held() must never be less than the bits, else several threads that stand here let the taking thread set more
   // of them than it may, and the producer ends the connection. And whoever counts to zero frees the page.
@@ -307,6 +324,7 @@ Result<void> Reader::add_segment(const SegmentSpec& spec_untrusted, memory::Mapp
   segment->spec = spec;
   segment->mapping = std::move(mapping);
   segment->slots = segment->mapping.data() + spec.slots_offset;
+  FRAMELANE_CRASH_POINT("segment: mapped");
   segments_.push_back(std::move(segment));
   return {};
 }
@@ -324,6 +342,7 @@ Result<std::uint64_t> Reader::end_run(std::uint64_t number, std::uint64_t seq_un
 Result<void> Reader::retire_segment(std::uint32_t id) {
   for (const auto& segment : segments_) {
     if (segment->spec.id != id || segment->retired) continue;
+    FRAMELANE_CRASH_POINT("segment: retired, before it is unmapped");
     segment->retired = true;
     unmap_retired();
     return {};
@@ -355,6 +374,7 @@ void Reader::announce_sleep() noexcept {
   // SYNC WAKE (consumer side): the ticket, then the tag again (in ready()); the producer stores the tag, then looks for
   // tickets. Without seq_cst on both sides each can miss the other, and we sleep on a published frame.
   page_->waiting[colour_].ticket.store(ticket_, std::memory_order_seq_cst);
+  FRAMELANE_CRASH_POINT("sleep: ticket stored");
 }
 
 void Reader::sleep(std::uint32_t word, std::int64_t deadline_ns) noexcept {
@@ -364,7 +384,9 @@ void Reader::sleep(std::uint32_t word, std::int64_t deadline_ns) noexcept {
   // SYNC DOOR: from here on a stand-in may take with this Reader in our place, which only tries the lock. What it did
   // is ours to see when we have the lock again.
   if (lock_ != nullptr) lock_->unlock();
+  FRAMELANE_CRASH_POINT("sleep: before the call");
   base::futex_wait(page_->wake_word, word, std::min({deadline_ns, now + kWatchdogNs, at}));
+  FRAMELANE_CRASH_POINT("sleep: woken, before the ticket is cleared");
   if (lock_ != nullptr) lock_->lock();
   if (at == base::kForever) return;
   if (const std::int64_t woken = base::monotonic_ns(); woken >= at && !ready()) spinner_.woke(at, woken);

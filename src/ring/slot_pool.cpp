@@ -5,6 +5,8 @@
 #include <iterator>
 #include <limits>
 
+#include "base/crash_point.hpp"
+
 namespace framelane::ring {
 namespace {
 
@@ -121,6 +123,7 @@ Result<void> SlotPool::ensure(std::uint64_t size, bool exact) {
   segment.memory = std::make_shared<memory::SealedMemory>(std::move(*sealed));
   segments_.push_back(std::move(segment));
   free_.clear();  // slots of older segments are not lent any more
+  FRAMELANE_CRASH_POINT("segment: made, before its slots are free");
   drop_unknown();
   outgrown_ = false;
   const Reserve first = first_unused(segments_.back(), sizes_.own_slots() + reserves_ * sizes_.reserve());

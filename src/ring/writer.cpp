@@ -7,6 +7,7 @@
 #include <cstring>
 
 #include "base/clock.hpp"
+#include "base/crash_point.hpp"
 #include "base/fence.hpp"
 #include "base/futex.hpp"
 
@@ -111,6 +112,7 @@ std::optional<SlotRef> Writer::lend() noexcept {
   if (slot) {
     add(lent_, 1);
     add(handed_, 1);
+    FRAMELANE_CRASH_POINT("loan: lent");
   }
   return slot;
 }
@@ -132,6 +134,7 @@ void Writer::discard(std::uint16_t slot) noexcept {
   add(handed_, ~0u);
   if (keep == Keep::kInRing) return;  // free_slot() gives it back
   if (keep == Keep::kReclaimed) std::erase(kept_free_, slot);
+  FRAMELANE_CRASH_POINT("discard: before the slot is free");
   add(lent_, ~0u);
   pool_.give_back(slot);
 }
@@ -193,6 +196,7 @@ bool Writer::has_frame_room() const noexcept {
   kept_[slot].store(frame.keep ? Keep::kInRing : Keep::kNo, std::memory_order_relaxed);
   add(published_, 1);
   if (!frame.keep) add(taken_back_, 1);
+  FRAMELANE_CRASH_POINT("P2: record written");
   base::streaming_store_fence();  // P2
   write_entry(frame.side_data.empty() ? 0 : kTagSideData, frame, slot, frame.wake);
   return true;
@@ -232,6 +236,7 @@ void Writer::write_entry(std::uint16_t flags, const Outgoing& frame, std::uint16
   // apart.
   Entry& line = entry(seq);
   line.size_slot.store(pack_size_slot(frame.size, slot, static_cast<std::uint16_t>(number_)), relaxed);  // P3
+  FRAMELANE_CRASH_POINT("P3: words half written");
   line.due_ns.store(frame.info->due_ns, relaxed);
   line.publish_ns.store(publish_ns, relaxed);
   if ((flags & kTagInline) != 0) {
@@ -243,12 +248,16 @@ void Writer::write_entry(std::uint16_t flags, const Outgoing& frame, std::uint16
   }
   // SYNC HEAD (release side): before the tag, so that whoever sees a consumer's cursor behind this entry also sees the
   // head behind it. After the tag, a fast consumer would seem to be ahead of the producer and be evicted.
+  FRAMELANE_CRASH_POINT("P3: words written, before the head");
   head_.store(seq + 1, std::memory_order_release);
   table_.begin_publish();
+  FRAMELANE_CRASH_POINT("P4: before the tag");
   // SYNC PUBLISH (release side): the entry's words and the slot's bytes come before the tag. relaxed would show a
   // consumer a frame that isn't written yet.
   line.tag.store(make_tag(seq, flags), std::memory_order_release);  // P4
-  const std::uint32_t woken = table_.finish_publish(wake);          // P5
+  FRAMELANE_CRASH_POINT("P5: tag stored, before the look at sleepers");
+  const std::uint32_t woken = table_.finish_publish(wake);  // P5
+  FRAMELANE_CRASH_POINT("P5: sleepers woken");
   if (woken != 0) wakes_.fetch_add(woken, relaxed);
 }
 
@@ -278,6 +287,7 @@ std::int64_t Writer::stamp() noexcept {
   }
   std::int64_t deadline = 0;
   for (;;) {
+    FRAMELANE_CRASH_POINT("P1: no room");
     const WhenFull policy = when_full_.load(std::memory_order_relaxed);
     refresh_cursors();
     const std::uint32_t retired = retire(kRetireAhead, has_entry_room() ? Floor::kKeepNewest : Floor::kNone);
@@ -344,7 +354,9 @@ Result<void> Writer::publish_marker(const QueueMessage& queue, MarkerKind kind) 
 void Writer::post_marker(const QueueMessage& queue, MarkerKind kind) {
   static constexpr format::FrameInfo kNoInfo{};
   const std::uint64_t seq = head_.load(std::memory_order_relaxed);
+  FRAMELANE_CRASH_POINT("marker: before the message is queued");
   queue(++number_, seq);
+  FRAMELANE_CRASH_POINT("marker: message queued, before the entry");
   if (kind == MarkerKind::kBarrier) barrier_ = seq + 1;
   end_ = kind == MarkerKind::kEnd ? seq : kind == MarkerKind::kBarrier ? kNobody : end_;
   write_entry(kTagMarker, {.info = &kNoInfo}, 0, true);
@@ -377,11 +389,13 @@ bool Writer::segments_due() noexcept {
             control_.add_segment(number, seq, segment->spec, segment->memory->fd.get());
           },
           MarkerKind::kBarrier);
+      FRAMELANE_CRASH_POINT("segment: announced");
       segment->announced = true;
     } else if (const SlotPool::Segment* const old = pool_.drained()) {
       const std::uint32_t id = old->spec.id;
       post_marker([&](std::uint64_t number, std::uint64_t seq) { control_.retire_segment(number, seq, id); },
                   MarkerKind::kBarrier);
+      FRAMELANE_CRASH_POINT("segment: retired, before it is dropped");
       pool_.drop(id);
     }
   }
@@ -440,7 +454,9 @@ void Writer::sleep_until_moved(ConsumerLink& link, std::uint64_t seen, std::int6
   link.page->producer_waiting.store(1, std::memory_order_seq_cst);
   const bool still = link.page->cursor.load(std::memory_order_seq_cst) == seen &&
                      !link.gone.load(std::memory_order_seq_cst) && !interrupted();
+  FRAMELANE_CRASH_POINT("full: flag set, before the sleep");
   if (still) base::futex_wait(link.page->producer_waiting, 1, until_ns);
+  FRAMELANE_CRASH_POINT("full: woken, before the flag is cleared");
   link.page->producer_waiting.store(0, std::memory_order_relaxed);
 }
 

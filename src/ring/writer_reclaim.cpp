@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "base/clock.hpp"
+#include "base/crash_point.hpp"
 #include "base/fence.hpp"
 #include "base/futex.hpp"
 #include "ring/writer.hpp"
@@ -30,6 +31,7 @@ void Writer::read_cursor(ConsumerLink& link) noexcept {
     break_protocol(link, "cursor");
     return;
   }
+  FRAMELANE_CRASH_POINT("R1: cursor read");
   if (cursor_untrusted != link.cursor) link.waited_since = 0;
   link.cursor = cursor_untrusted;
   if (!link.demoted) return;
@@ -38,6 +40,7 @@ void Writer::read_cursor(ConsumerLink& link) noexcept {
   if (head - link.cursor > burst_.load(std::memory_order_relaxed) / 2) return;
   link.demoted = false;
   link.gates = true;
+  FRAMELANE_CRASH_POINT("demote: gates again, before it is told");
   control_.demoted(link.id, false);
 }
 
@@ -64,7 +67,9 @@ void Writer::demote(ConsumerLink& link) noexcept {
   link.demoted = true;
   link.waited_since = 0;
   demotions_.fetch_add(1, std::memory_order_relaxed);
+  FRAMELANE_CRASH_POINT("demote: before it is told");
   control_.demoted(link.id, true);
+  FRAMELANE_CRASH_POINT("demote: told, before the gate moves");
   update_gate();
 }
 
@@ -110,25 +115,31 @@ std::uint32_t Writer::retire(std::uint32_t most, Floor floor) noexcept {
 void Writer::mark_retired(std::uint64_t seq) noexcept {
   Entry& line = entry(seq);
   line.tag.store(line.tag.load(std::memory_order_relaxed) | kTagRetired, std::memory_order_release);  // R2
+  FRAMELANE_CRASH_POINT("R2: tag retired");
   const std::uint16_t slot = slot_of_entry_[place_of(seq)];
   if (slot != kNoSlot) held_.push_back(slot);
 }
 
 void Writer::finish_retire(std::uint64_t oldest) noexcept {
   oldest_frames_.store(frames_before(oldest), std::memory_order_relaxed);
+  FRAMELANE_CRASH_POINT("R2: all tags retired, before oldest_live");
   header_->oldest_live.store(oldest, std::memory_order_release);
+  FRAMELANE_CRASH_POINT("R2: oldest_live moved, before the producer's own");
   // SYNC OLDEST (release side): last, since the publishing thread doesn't take the mutex to look at it. If it saw room
   // before oldest_live says so, a reader that finds its entry overwritten would find no oldest_live beyond it.
   oldest_.store(oldest, std::memory_order_release);
   update_gate();
   // R3. SYNC HOLD (producer side): RETIRED in the tag, then the hold bits; the consumer sets its bit, then looks at the
   // tag again. Without the full fence both can miss each other, and the slot is reused under the reader.
+  FRAMELANE_CRASH_POINT("R3: before the fence");
   base::full_fence();
+  FRAMELANE_CRASH_POINT("R4: before the look at the hold bits");
   free_unheld();
 }
 
 void Writer::pass_over_one() noexcept {
   // From the oldest through the first frame that a slow consumer hasn't read: exactly one unread frame goes.
+  FRAMELANE_CRASH_POINT("pass over: begun");
   const std::uint64_t head = head_.load(std::memory_order_relaxed);
   std::uint64_t seq = oldest_.load(std::memory_order_relaxed);
   for (bool unread = false; !unread && seq < head; ++seq) {
@@ -145,12 +156,17 @@ void Writer::drop_unread() noexcept {
   const std::uint64_t head = head_.load(std::memory_order_relaxed);
   const std::uint64_t oldest = oldest_.load(std::memory_order_relaxed);
   for (std::uint64_t seq = oldest; seq < head; ++seq) mark_retired(seq);
+  FRAMELANE_CRASH_POINT("flush: all tags retired");
   if (oldest != head) finish_retire(head);
 }
 
 void Writer::free_unheld() noexcept {  // R4
   std::erase_if(held_, [this](std::uint16_t slot) {
-    if (is_held(slot)) return false;
+    if (is_held(slot)) {
+      FRAMELANE_CRASH_POINT("R4: slot held");
+      return false;
+    }
+    FRAMELANE_CRASH_POINT("R4: slot not held, before it is free");
     free_slot(slot);
     return true;
   });
@@ -195,6 +211,7 @@ Result<ConsumerId> Writer::add_consumer(const JoinWish& wish, const std::functio
   if (!memory) return tl::unexpected(memory.error());
   memory::prefault(memory->mapping, 0, sizeof(ConsumerPage));
   auto link = std::make_shared<ConsumerLink>();
+  FRAMELANE_CRASH_POINT("join: page made");
   link->page = view_as<ConsumerPage>(memory->mapping.data());
   link->memory = std::move(*memory);
   link->stand_in = wish.stand_in;
@@ -228,16 +245,21 @@ Result<ConsumerId> Writer::add_consumer(const JoinWish& wish, const std::functio
   if (!ended) start = std::min(start, end_);
   link->start = link->cursor = start;
   link->page->cursor.store(start, std::memory_order_release);
+  FRAMELANE_CRASH_POINT("join: cursor written, before the WELCOME");
   welcome({link->id, link->colour, link->max_held, start, numbers_[place_of(start)], ended, link->memory.fd.get(),
            &pool_.segments(), link});
+  FRAMELANE_CRASH_POINT("join: WELCOME queued, before the table");
   table_.add(link);
+  FRAMELANE_CRASH_POINT("join: in the table");
   update_gate();
   return link->id;
 }
 
 void Writer::remove_consumer(ConsumerId id) noexcept {
   const Lock lock(mutex_);
+  FRAMELANE_CRASH_POINT("leave: before the table");
   table_.remove(id);
+  FRAMELANE_CRASH_POINT("leave: out of the table, before the gate moves");
   update_gate();
 }
 
@@ -251,6 +273,7 @@ void Writer::stop_gating(ConsumerId id) noexcept {
   const auto link = table_.find(id);
   if (link == nullptr) return;
   link->may_gate = link->gates = link->demoted = false;
+  FRAMELANE_CRASH_POINT("leave: gates no more, its page stays");
   update_gate();
   link->gone.store(true, std::memory_order_seq_cst);
   link->page->producer_waiting.store(0, std::memory_order_seq_cst);

@@ -11,6 +11,7 @@
 
 #include "framelane/base/log.hpp"
 
+#include "base/crash_point.hpp"
 #include "base/text.hpp"
 #include "ring/layout.hpp"
 #include "transport/acceptor.hpp"
@@ -131,6 +132,7 @@ void ControlServer::State::greet(ControlSocket& socket, const Received& received
     return reject(socket, wire::RejectCode::kBadHello, "a connection must begin with HELLO, not " + std::string(name));
   }
   if (auto refusal = refusal_of(*hello)) return reject(socket, refusal->code, std::move(refusal->sentence));
+  FRAMELANE_CRASH_POINT("HELLO: received");
   const PeerCredentials peer = socket.peer();
   handler.on_hello(std::move(socket), *hello, peer);
 }

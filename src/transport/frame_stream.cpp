@@ -9,6 +9,7 @@
 #include <poll.h>
 
 #include "base/clock.hpp"
+#include "base/crash_point.hpp"
 #include "transport/tls_errors.hpp"
 
 namespace framelane::transport {
@@ -74,11 +75,14 @@ Result<StreamSender::Sent> StreamSender::send_once(std::span<iovec> buffers) {
   auto sent = stream_.send(buffers);
   if (!sent) return tl::unexpected(std::move(sent.error()));
   if (*sent == 0) return Sent::kNothing;
+  FRAMELANE_CRASH_POINT("stream: some or all sent, before the rest is kept");
   for (const iovec& left : after(buffers, *sent)) {
     const auto* const bytes = static_cast<const std::byte*>(left.iov_base);
     rest_.insert(rest_.end(), bytes, bytes + left.iov_len);
   }
-  return rest_.empty() ? Sent::kWhole : Sent::kPart;
+  if (rest_.empty()) return Sent::kWhole;
+  FRAMELANE_CRASH_POINT("stream: rest of a frame kept");
+  return Sent::kPart;
 }
 
 Result<void> StreamSender::send_rest(std::int64_t deadline_ns) {
@@ -115,6 +119,7 @@ Result<void> StreamSender::send_all(std::span<iovec> buffers, std::int64_t deadl
       continue;
     }
     buffers = after(buffers, *sent);
+    if (!buffers.empty()) FRAMELANE_CRASH_POINT("stream: part of a frame sent");
   }
   return {};
 }
@@ -204,6 +209,7 @@ Result<bool> StreamReceiver::take_body() {
                                      " bytes is larger than max-frame-size (" + std::to_string(max_frame_size_) +
                                      "); raise it");
   }
+  FRAMELANE_CRASH_POINT("stream: header of a frame received");
   auto room = frames_.room_for(*frame);
   if (!room) return tl::unexpected(std::move(room.error()));
   room_ = *room;
@@ -219,6 +225,7 @@ Result<bool> StreamReceiver::take_frame() {
     // Straight to where they belong; what comes after them, into the buffer.
     auto more = fill(room_.side_data, room_.payload);
     if (!more || !*more) return more;
+    FRAMELANE_CRASH_POINT("stream: part of a frame received");
   }
   part_ = Part::kHeader;
   return true;
