@@ -22,6 +22,7 @@ namespace framelane::lane {
 namespace {
 
 constexpr std::int64_t kHandshakeNs = 5'000'000'000;
+constexpr std::int64_t kLookNs = 100'000'000;  // at whether the one who doesn't answer has died
 constexpr std::int64_t kFirstBackoffNs = 20'000'000;
 constexpr std::int64_t kMostBackoffNs = 250'000'000;
 
@@ -127,7 +128,7 @@ Negotiation::Step Negotiation::await(std::int64_t until_ns) {
   if (now >= approach_until_ || now >= connect_until_)
     return way_failed({{Code::kTimeout, "a producer is there, but doesn't answer"}, true});
   if (now >= until_ns) return Progress::kLate;
-  pause(std::min({until_ns, approach_until_, connect_until_}), approach_->fd(), approach_->events());
+  pause(std::min({until_ns, approach_until_, connect_until_, now + kLookNs}), approach_->fd(), approach_->events());
   return Progress::kMoved;
 }
 

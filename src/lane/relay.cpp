@@ -19,6 +19,7 @@
 #include "base/thread.hpp"
 #include "lane/approach.hpp"
 #include "transport/control_server.hpp"
+#include "transport/control_socket.hpp"
 #include "transport/stream_socket.hpp"
 
 namespace framelane::lane {
@@ -81,6 +82,7 @@ Result<void> Relay::start(std::function<void()> over) {
   over_ = std::move(over);
   auto thread = base::start_thread("framelane-relay", [this] {
     const auto served = serve();
+    death_watch_.reset();
     watch_.reset();
     signals_watch_.reset();
     if (stream_ != nullptr) stream_->shutdown();
@@ -437,8 +439,23 @@ Result<void> Relay::watch() {
   auto watched = (*monitor)->watch(stream_->fd(), 0, [this](std::uint32_t) { on_stream(); });
   if (!watched) return tl::unexpected(std::move(watched.error()));
   watch_ = std::move(*watched);
+  if (auto death = watch_death(**monitor); !death) return death;
   // What came with the HELLO may be in the receiver already.
   (*monitor)->call([this] { on_stream(); });
+  return {};
+}
+
+/// A child that the consumer forked can keep the stream open. (Over TCP there is no way to see that.)
+Result<void> Relay::watch_death(transport::Monitor& monitor) {
+  if (peer_.transport != Transport::kUds) return {};
+  auto pidfd = transport::peer_pidfd(stream_->fd());
+  if (!pidfd && pidfd.error().code == Code::kPeerLost) return tl::unexpected(std::move(pidfd.error()));
+  if (!pidfd) return {};  // the hang-up alone has to do
+  pidfd_ = std::move(*pidfd);
+  auto watched =
+      monitor.watch(pidfd_.get(), EPOLLIN | EPOLLONESHOT, [this](std::uint32_t) { end("its process ended"); });
+  if (!watched) return tl::unexpected(std::move(watched.error()));
+  death_watch_ = std::move(*watched);
   return {};
 }
 

@@ -107,6 +107,7 @@ class Relay : private transport::FrameReceiver {
   void on_demoted(bool demoted);
   void on_signals();
   [[nodiscard]] Result<void> watch();
+  [[nodiscard]] Result<void> watch_death(transport::Monitor& monitor);
   void on_stream();
   [[nodiscard]] bool on_message(wire::Decoded message);
   // a consumer sends no frames
@@ -133,7 +134,9 @@ class Relay : private transport::FrameReceiver {
   std::optional<transport::StreamReceiver> signals_receiver_;  // the monitor's
   std::function<void()> over_;
   std::thread thread_;
-  transport::Watch watch_;  // last: their callbacks use all of it
+  base::UniqueFd pidfd_;  // of a consumer over UDS
+  transport::Watch death_watch_;
+  transport::Watch watch_;  // last: the callbacks use all of it
   transport::Watch signals_watch_;
 };
 

@@ -14,6 +14,7 @@
 #include "base/host.hpp"
 #include "base/text.hpp"
 #include "ring/page_counters.hpp"
+#include "transport/control_socket.hpp"
 #include "transport/stream_socket.hpp"
 
 namespace framelane::lane {
@@ -61,6 +62,7 @@ StreamConnection::StreamConnection(Greeted greeted, Transport transport, base::U
 }
 
 void StreamConnection::drop() noexcept {
+  death_watch_.reset();
   watch_.reset();
   if (clock_) clock_->stop();
   FRAMELANE_CRASH_POINT("stream: before it is shut");
@@ -79,10 +81,29 @@ Result<void> StreamConnection::watch() {
       (*monitor)->watch(signals_->stream->fd(), EPOLLIN | EPOLLRDHUP, [this](std::uint32_t) { on_signals(); });
   if (!watched) return tl::unexpected(std::move(watched.error()));
   watch_ = std::move(*watched);
+  if (auto death = watch_death(**monitor); !death) return death;
   (*monitor)->call([this, &monitor] {
     if (clock_) clock_->start(**monitor);
     on_signals();  // what came with the WELCOME may be in the receiver already
   });
+  return {};
+}
+
+/// A child that the producer forked can keep the streams open. (Over TCP there is no way to see that.)
+Result<void> StreamConnection::watch_death(transport::Monitor& monitor) {
+  if (transport_ != Transport::kUds) return {};
+  auto pidfd = transport::peer_pidfd(end_->stream->fd());
+  if (!pidfd) {
+    died_.store(pidfd.error().code == Code::kPeerLost, std::memory_order_release);
+    return {};  // else the hang-up alone has to do
+  }
+  pidfd_ = std::move(*pidfd);
+  auto watched = monitor.watch(pidfd_.get(), EPOLLIN | EPOLLONESHOT, [this](std::uint32_t) {
+    died_.store(true, std::memory_order_release);
+    wake();
+  });
+  if (!watched) return tl::unexpected(std::move(watched.error()));
+  death_watch_ = std::move(*watched);
   return {};
 }
 
@@ -202,7 +223,9 @@ void StreamConnection::count(const Frame& frame) noexcept {
 Result<std::optional<wire::Decoded>> StreamConnection::next_message() {
   if (next_) return std::exchange(next_, std::nullopt);
   if (lost()) return std::optional<wire::Decoded>();
+  const bool died = died_.load(std::memory_order_acquire);  // before the look: what it had sent is still taken
   auto received = end_->receiver.receive();
+  if (received && !*received && died) set_lost(std::nullopt);
   if (received) return received;
   const bool closed = received.error().code == Code::kPeerLost;
   set_lost(closed ? std::nullopt : std::optional<Error>(received.error()));

@@ -68,6 +68,7 @@ class StreamConnection final : public Connection {
   ~StreamConnection() override = default;
 
   [[nodiscard]] Result<void> watch();
+  [[nodiscard]] Result<void> watch_death(transport::Monitor& monitor);
   void on_signals();
   [[nodiscard]] bool on_signal(const wire::Message& message);
   [[nodiscard]] Result<bool> send_now(std::span<const std::byte> message) override;
@@ -93,7 +94,10 @@ class StreamConnection final : public Connection {
   std::atomic<std::uint32_t> uses_{1};        // the Consumer's, and one of each held Frame
   std::unique_ptr<StreamEnd> signals_;        // the monitor's
   std::optional<ClockProbe> clock_;           // empty: the producer's clock is ours
-  transport::Watch watch_;                    // last: its callback uses all of it
+  base::UniqueFd pidfd_;                      // of a producer over UDS
+  std::atomic<bool> died_{false};             // it has; what it had sent is still to be read
+  transport::Watch death_watch_;
+  transport::Watch watch_;  // last: its callback uses all of it
 };
 
 }  // namespace framelane::lane

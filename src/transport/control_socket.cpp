@@ -317,14 +317,14 @@ PeerCredentials peer_credentials(int fd) noexcept {
 
 PeerCredentials ControlSocket::peer() const noexcept { return peer_credentials(fd_.get()); }
 
-Result<base::UniqueFd> ControlSocket::peer_pidfd() const {
+Result<base::UniqueFd> peer_pidfd(int socket) {
   int fd = -1;
   socklen_t size = sizeof fd;
-  if (getsockopt(fd_.get(), SOL_SOCKET, SO_PEERPIDFD, &fd, &size) == 0) return base::UniqueFd(fd);
+  if (getsockopt(socket, SOL_SOCKET, SO_PEERPIDFD, &fd, &size) == 0) return base::UniqueFd(fd);
   if (errno == EINVAL || errno == ESRCH) return peer_lost();
   // Before Linux 6.5. The pid could have been given to a new process only if the peer has died, and then its hang-up
   // says so.
-  return pidfd_of(peer().pid);
+  return pidfd_of(peer_credentials(socket).pid);
 }
 
 void ControlSocket::finish() noexcept { ::shutdown(fd_.get(), SHUT_WR); }

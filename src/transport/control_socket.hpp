@@ -30,6 +30,11 @@ struct PeerCredentials {
 
 /// Of the peer of a connected Unix domain socket. What the system doesn't tell stays unknown.
 [[nodiscard]] PeerCredentials peer_credentials(int fd) noexcept;
+/// Of the same: a descriptor that becomes readable when the peer's process ends, even if a child that it forked keeps
+/// the socket open. Of a socket that connected, the peer's process is the one that listened. Errors: kPeerLost (it has
+/// ended), kUnsupported (the kernel has no pidfds, or the peer's pid is unknown: only the hang-up can be watched),
+/// kSystem.
+[[nodiscard]] Result<base::UniqueFd> peer_pidfd(int fd);
 
 using SharedFd = std::shared_ptr<const base::UniqueFd>;
 
@@ -95,10 +100,8 @@ class ControlSocket {
   [[nodiscard]] Result<Received> receive_until(std::int64_t deadline_ns);
 
   [[nodiscard]] PeerCredentials peer() const noexcept;
-  /// A descriptor that becomes readable when the peer's process ends, even if a child that it forked keeps the socket
-  /// open. Errors: kPeerLost (it has ended), kUnsupported (the kernel has no pidfds, or the peer's pid is unknown: only
-  /// the hang-up can be watched), kSystem.
-  [[nodiscard]] Result<base::UniqueFd> peer_pidfd() const;
+  /// As transport::peer_pidfd().
+  [[nodiscard]] Result<base::UniqueFd> peer_pidfd() const { return transport::peer_pidfd(fd_.get()); }
 
   /// Sends nothing more: the peer sees the end after what was sent, and its own close is still seen here.
   void finish() noexcept;

@@ -29,7 +29,7 @@ const std::vector<Point>& points() {
       {"R2: oldest_live moved, before the producer's own", kPlain, kAll, kNone},
       {"R3: before the fence", kPlain, kAll, kNone},
       {"R4: before the look at the hold bits", kPlain, kAll, kNone},
-      {"R4: slot held", kPlain, kAll, kNone, kOnce},
+      {"R4: slot held", kLarge, kAll, kNone, kOnce},
       {"R4: slot not held, before it is free", kPlain, kAll, kNone},
       {"full: flag set, before the sleep", kPlain, kAll, kNone, kOnce},
       {"full: woken, before the flag is cleared", kPlain, kAll, kNone, kOnce},

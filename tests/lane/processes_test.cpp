@@ -149,20 +149,34 @@ int publish_until_killed(Channel& parent, const Arguments& arguments) {
 }
 const RoleOf kPublisher("publisher", publish_until_killed);
 
-/// A producer whose child keeps every descriptor open.
-int publish_and_fork(Channel& parent, const Arguments& /*arguments*/) {
-  Producer producer = produce();
+/// A child that keeps every descriptor open, and does nothing.
+pid_t fork_one() {
+  const pid_t child = fork();
+  if (child != 0) return child;
+  alarm(60);
+  for (;;) pause();
+}
+
+Transport transport_in(const Arguments& arguments) {
+  return arguments.at(0) == "uds" ? Transport::kUds : Transport::kShm;
+}
+
+int publish_and_fork(Channel& parent, const Arguments& arguments) {
+  Producer producer = produce({.lane = "lane", .transport = transport_in(arguments)});
   if (!producer.wait_for_consumers(1, kPatience)) return 2;
   publish_frames(producer, 0, 5);
-  const pid_t child = fork();
-  if (child == 0) {
-    alarm(60);
-    for (;;) pause();
-  }
-  parent.send(std::to_string(child));
+  parent.send(std::to_string(fork_one()));
   for (;;) pause();
 }
 const RoleOf kForker("forker", publish_and_fork);
+
+int take_and_fork(Channel& parent, const Arguments& arguments) {
+  Consumer consumer = join({.lane = "lane", .transport = transport_in(arguments)});
+  take_frames(consumer, 0, 1);
+  parent.send(std::to_string(fork_one()));
+  for (;;) pause();
+}
+const RoleOf kTakingForker("taking forker", take_and_fork);
 
 // --- tests
 
@@ -371,22 +385,46 @@ TEST_F(Processes, AProducerThatIsKilledTenTimesLosesAndRepeatsNothing) {
   EXPECT_TRUE(eventually([&] { return descriptors() <= before; })) << before << " -> " << descriptors();
 }
 
-TEST_F(Processes, AForkedChildDoesNotHideTheProducersDeath) {
-  prctl(PR_SET_CHILD_SUBREAPER, 1);
-  ConsumerSettings settings;
-  settings.reconnect = false;
-  Consumer consumer = consume(settings);
-  Child child("forker");
+class ForkedChild : public LaneTest, public ::testing::WithParamInterface<Transport> {
+ protected:
+  ForkedChild() { prctl(PR_SET_CHILD_SUBREAPER, 1); }
+  [[nodiscard]] static Arguments arguments() { return {std::string(to_string(GetParam()))}; }
+};
+
+TEST_P(ForkedChild, DoesNotHideTheProducersDeath) {
+  Consumer consumer = consume({.lane = "lane", .reconnect = false, .transport = GetParam()});
+  Child child("forker", arguments());
   ASSERT_TRUE(ok(consumer.connect(kPatience)));
   const pid_t grandchild = std::stoi(child.receive());
-  take_frames(consumer, 0, 5);
-  EXPECT_TRUE(fails_with(consumer.take(20ms), Code::kTimeout));
+  take_frames(consumer, 0, 3);
   child.kill_now();
+  take_frames(consumer, 3, 2);
   EXPECT_TRUE(fails_with(consumer.take(kPatience), Code::kPeerLost));
   EXPECT_EQ(kill(grandchild, 0), 0) << "it still keeps the socket open";
-  Producer next = produce();  // nor does it keep the lane
+  // And where nobody will answer, nobody waits for an answer.
+  Consumer late = consume({.lane = "lane", .connect_timeout = 300ms, .transport = GetParam()});
+  EXPECT_TRUE(fails_with(late.connect(kPatience), Code::kNotFound, "a child that it forked keeps its socket open"));
+  Producer next = produce({.lane = "lane", .transport = GetParam()});  // nor does it keep the lane
+  EXPECT_TRUE(ok(join({.lane = "lane", .transport = GetParam()}).connect(kPatience)));
   kill_and_reap(grandchild);
 }
+
+TEST_P(ForkedChild, DoesNotHideTheConsumersDeath) {
+  Producer producer =
+      produce({.lane = "lane", .full_timeout = kPatience, .stall_timeout = kForever, .transport = GetParam()});
+  Child child("taking forker", arguments());
+  ASSERT_TRUE(ok(producer.wait_for_consumers(1, kPatience)));
+  publish_frames(producer, 0, 1);
+  const pid_t grandchild = std::stoi(child.receive());
+  child.kill_now();
+  publish_frames(producer, 1, 100, 100'000);  // more than a socket holds
+  EXPECT_TRUE(eventually([&] { return producer.num_consumers() == 0; }));
+  EXPECT_EQ(kill(grandchild, 0), 0) << "it still keeps the socket open";
+  kill_and_reap(grandchild);
+}
+
+INSTANTIATE_TEST_SUITE_P(Over, ForkedChild, ::testing::Values(Transport::kShm, Transport::kUds),
+                         [](const auto& param) { return std::string(to_string(param.param)); });
 
 TEST_F(Processes, AFlushAndARequestCross) {
   Producer producer = produce();
