@@ -55,24 +55,15 @@ Tried<wire::Welcome> welcome_in(Result<wire::Decoded> answer) {
   return std::move(*welcome);
 }
 
-/// The process that listens where we are connected. When it has died, a child that it forked may keep its sockets open:
-/// whoever connects there gets no answer.
-class Listener {
- public:
-  explicit Listener(int fd) {
-    auto pidfd = transport::peer_pidfd(fd);
-    has_died_ = !pidfd && pidfd.error().code == Code::kPeerLost;
-    if (pidfd) pidfd_ = std::move(*pidfd);
-  }
-  [[nodiscard]] bool has_died() const noexcept {
-    pollfd ended{pidfd_.get(), POLLIN, 0};  // -1, where nothing is known: never ready
-    return has_died_ || ::poll(&ended, 1, 0) > 0;
-  }
-
- private:
-  bool has_died_ = false;
-  base::UniqueFd pidfd_;
-};
+/// Whether the process that listens where we are connected, by a Unix domain socket, has died. A child that it forked
+/// may keep its sockets open: whoever connects there gets no answer. (No descriptor is kept for this: the connection may
+/// need the last one.)
+bool listener_has_died(int fd) {
+  const auto pidfd = transport::peer_pidfd(fd);
+  if (!pidfd) return pidfd.error().code == Code::kPeerLost;
+  pollfd ended{pidfd->get(), POLLIN, 0};
+  return ::poll(&ended, 1, 0) > 0;
+}
 
 tl::unexpected<Setback> died() {
   return setback({Code::kPeerLost, "the producer died, and a child that it forked keeps its socket open"}, true);
@@ -83,12 +74,12 @@ tl::unexpected<Setback> died() {
 class ShmApproach final : public Approach {
  public:
   ShmApproach(transport::ControlSocket socket, const ConnectionSettings& settings)
-      : socket_(std::move(socket)), listener_(socket_.fd()), settings_(settings) {}
+      : socket_(std::move(socket)), settings_(settings) {}
 
   Tried<Connection*> step() override {
     auto received = socket_.receive();
     if (!received) return setback(received.error(), received.error().code == Code::kPeerLost);
-    if (!*received && listener_.has_died()) return died();
+    if (!*received && listener_has_died(socket_.fd())) return died();
     if (!*received) return nullptr;
     auto welcome = welcome_in(wire::decode((*received)->bytes));
     if (!welcome) return tl::unexpected(std::move(welcome.error()));
@@ -109,7 +100,6 @@ class ShmApproach final : public Approach {
 
  private:
   transport::ControlSocket socket_;
-  Listener listener_;
   ConnectionSettings settings_;
 };
 
@@ -164,7 +154,6 @@ class Greeting {
       : hello_(wire::encode(hello, 0)),
         clock_(clock),
         secure_(opened.secure),
-        listener_(opened.stream->fd()),
         end_(std::make_unique<StreamEnd>(std::move(opened.stream), max_frame_size)) {}
 
   /// Empty: not ready yet.
@@ -187,7 +176,6 @@ class Greeting {
     }
     auto received = end_->receiver.receive();
     if (!received) return stream_setback(std::move(received.error()));
-    if (!*received && listener_.has_died()) return died();
     if (!*received) return std::nullopt;
     auto welcome = welcome_in(std::move(**received));
     if (!welcome) return tl::unexpected(std::move(welcome.error()));
@@ -208,7 +196,6 @@ class Greeting {
   measure::ClockFilter& clock_;
   transport::SecureStream* secure_ = nullptr;  // until its handshake is done
   bool wants_write_ = true;                    // that handshake, which begins with our words
-  Listener listener_;
   std::unique_ptr<StreamEnd> end_;
 };
 
@@ -241,6 +228,7 @@ class StreamApproach final : public Approach {
     }
     auto welcome = greeting_->step();
     if (!welcome) return tl::unexpected(std::move(welcome.error()));
+    if (!*welcome && way_.transport == Transport::kUds && listener_has_died(greeting_->fd())) return died();
     if (!*welcome) return nullptr;
     if (signals_ == nullptr) {
       half_way_ = std::move(**welcome);
