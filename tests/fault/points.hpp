@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-// Every crash point of the library, and how it is reached.
+// Every crash point of the library, and how it is reached: some in more than one scene.
 namespace framelane::fault {
 
 /// What goes on when a process dies.
