@@ -56,8 +56,8 @@ Tried<wire::Welcome> welcome_in(Result<wire::Decoded> answer) {
 }
 
 /// Whether the process that listens where we are connected, by a Unix domain socket, has died. A child that it forked
-/// may keep its sockets open: whoever connects there gets no answer. (No descriptor is kept for this: the connection may
-/// need the last one.)
+/// may keep its sockets open: whoever connects there gets no answer. (No descriptor is kept for this: the connection
+/// may need the last one.)
 bool listener_has_died(int fd) {
   const auto pidfd = transport::peer_pidfd(fd);
   if (!pidfd) return pidfd.error().code == Code::kPeerLost;
