@@ -9,7 +9,7 @@ declare -A packages=(
   [test]="libgtest-dev libgmock-dev python3-gi gir1.2-gstreamer-1.0 gir1.2-gst-plugins-base-1.0 pocketsphinx-testdata
           strace gstreamer1.0-plugins-bad gstreamer1.0-plugins-ugly gstreamer1.0-libav python3-numpy"
   [all]="ccache clang-14 libclang-rt-14-dev clang-19 clang-format-14 clang-tidy-14 shellcheck spin
-         g++-12-multilib g++-aarch64-linux-gnu g++-arm-linux-gnueabihf libbenchmark-dev valgrind iproute2 cmake
+         g++-12-multilib g++-aarch64-linux-gnu g++-arm-linux-gnueabihf qemu-user libbenchmark-dev valgrind iproute2 cmake
          python3-mesonpy python3-pip python3-venv patchelf"
 )
 

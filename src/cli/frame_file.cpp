@@ -11,8 +11,6 @@
 
 #include <fmt/format.h>
 
-#include "framelane/format/plane_layout.hpp"
-
 #include "base/text.hpp"
 #include "cli/npy.hpp"
 #include "cli/raw_frames.hpp"
@@ -136,17 +134,6 @@ std::string caps_field(std::string_view caps, std::string_view field) {
     return std::string(value);
   }
   return {};
-}
-
-Result<PlaneLayout> parse_layout(std::string_view text_untrusted) {
-  const auto said = format::PlaneLayout::parse(text_untrusted);
-  if (!said) return tl::unexpected(said.error());
-  PlaneLayout layout;
-  for (const auto& place : said->places) {
-    layout.offsets.push_back(place.offset);
-    layout.strides.push_back(place.stride);
-  }
-  return layout;
 }
 
 std::span<iovec> pieces_of(const std::byte* frame, const std::vector<Extent>& extents, std::vector<iovec>& pieces) {

@@ -13,6 +13,7 @@
 #include "framelane/base/result.hpp"
 #include "framelane/format/caps.hpp"
 #include "framelane/format/frame_info.hpp"
+#include "framelane/format/plane_layout.hpp"
 
 #include "cli/byte_sink.hpp"
 #include "cli/byte_source.hpp"
@@ -119,13 +120,6 @@ class FrameReader {
 [[nodiscard]] Result<std::unique_ptr<FrameReader>> open_reader(FileFormat format, ByteSource source,
                                                                const ReadOptions& options);
 
-/// Where the planes of raw video lie when that isn't what the caps imply.
-struct PlaneLayout {
-  std::vector<std::uint64_t> offsets;  ///< bytes
-  std::vector<std::uint32_t> strides;  ///< bytes
-  friend bool operator==(const PlaneLayout&, const PlaneLayout&) = default;
-};
-
 /// Writes frames to one file, which after an error still holds whole frames only, unless it is a pipe.
 class FrameWriter {
  public:
@@ -133,7 +127,7 @@ class FrameWriter {
   /// Errors: kProtocol (a frame that doesn't fit the format), those of ByteSink::write().
   [[nodiscard]] Result<void> write(std::span<const std::byte> frame);
   /// The planes of the next frames lie elsewhere. Errors: kProtocol (a layout that can't be).
-  [[nodiscard]] virtual Result<void> set_layout(const PlaneLayout&) { return {}; }
+  [[nodiscard]] virtual Result<void> set_layout(const format::PlaneLayout&) { return {}; }
   /// Completes the header and closes the file.
   /// Errors: kProtocol (fewer frames than the header had to promise), kSystem.
   [[nodiscard]] virtual Result<void> finish() { return sink_.close(); }
@@ -149,14 +143,10 @@ class FrameWriter {
 
 struct WriteOptions {
   std::string caps;
-  PlaneLayout layout;        ///< no offsets: as the caps imply
+  format::PlaneLayout layout;
   std::uint64_t frames = 0;  ///< how many there will be; 0: not known
   bool whole = false;        ///< npy: the one frame is the array
 };
-
-/// "framelane-layout, offset=(guint64)< 0, 4096 >, stride=(int)< 64, 32 >": what lanesink says of padded planes, in a
-/// kState event of number 0. Empty lists: as the caps imply. Errors: kProtocol.
-[[nodiscard]] Result<PlaneLayout> parse_layout(std::string_view text_untrusted);
 
 /// Errors: kUnsupported (caps that the format can't hold; says what can), those of ByteSink::write().
 [[nodiscard]] Result<std::unique_ptr<FrameWriter>> open_writer(FileFormat format, ByteSink sink,

@@ -11,6 +11,7 @@
 #include <poll.h>
 #include <unistd.h>
 
+#include "framelane/format/plane_layout.hpp"
 #include "framelane/lane/consumer.hpp"
 
 #include "base/clock.hpp"
@@ -43,7 +44,6 @@ constexpr const char* kFooter =
     "  framelane recv feat mel.npy --timeout 5 --json\n"
     "  framelane recv cam0 picture-%04d.raw --split --mode latest";
 
-constexpr std::uint32_t kLayoutState = 0;                    // of lanesink's kState events: where the planes lie
 constexpr auto kLookEvery = std::chrono::milliseconds(250);  // whether somebody still reads the output
 
 const std::map<std::string, Mode> kModes{{"every", Mode::kEvery}, {"latest", Mode::kLatest}};
@@ -101,7 +101,7 @@ class Receiving {
   int receive_all();
   int take_item(Item item);
   int take_event(const format::Event& event);
-  int set_layout(PlaneLayout layout);
+  int set_layout(format::PlaneLayout layout);
   int write(const Frame& frame);
   int open_file();
   int close_file();
@@ -121,7 +121,7 @@ class Receiving {
   std::optional<Consumer> consumer_;
   std::unique_ptr<FrameWriter> writer_;
   std::string caps_;  // of the file that is open
-  PlaneLayout layout_;
+  format::PlaneLayout layout_;
   std::string end_ = "frames";
   Moved moved_;
 };
@@ -228,12 +228,12 @@ int Receiving::take_item(Item item) {
 int Receiving::take_event(const format::Event& event) {
   // Caps come before their layout, which a producer says where it isn't the one that they imply; also another producer.
   if (event.type == format::EventType::kCaps) return set_layout({});
-  if (event.type != format::EventType::kState || event.number != kLayoutState) return kOk;
-  auto layout = parse_layout(event.text);
+  if (event.type != format::EventType::kState || event.number != format::kLayoutState) return kOk;
+  auto layout = format::PlaneLayout::parse(event.text);
   return layout ? set_layout(std::move(*layout)) : failed(layout.error().text, kFailed);
 }
 
-int Receiving::set_layout(PlaneLayout layout) {
+int Receiving::set_layout(format::PlaneLayout layout) {
   layout_ = std::move(layout);
   // The file that is open is of other caps.
   if (writer_ == nullptr || consumer_->caps() != caps_) return kOk;

@@ -248,7 +248,7 @@ class Y4mWriter final : public FrameWriter {
 
   Result<void> start(const std::string& header) { return sink_.write(header); }
 
-  Result<void> set_layout(const PlaneLayout& layout) override {
+  Result<void> set_layout(const format::PlaneLayout& layout) override {
     auto extents = picture_extents(video_, layout);
     if (!extents) return tl::unexpected(extents.error());
     extents_ = std::move(*extents);
@@ -276,7 +276,7 @@ class Y4mWriter final : public FrameWriter {
 
 }  // namespace
 
-Result<std::vector<Extent>> picture_extents(const format::VideoFormat& video, const PlaneLayout& layout) {
+Result<std::vector<Extent>> picture_extents(const format::VideoFormat& video, const format::PlaneLayout& layout) {
   const Space* const space = space_of_gst(video.format);
   if (space == nullptr) return not_in_y4m(video.format);
   // An extent a row; a lane's caps may say any height.
@@ -285,20 +285,15 @@ Result<std::vector<Extent>> picture_extents(const format::VideoFormat& video, co
                 fmt::format("Y4M is written with at most {} rows, and the video has {}: use --format raw", kMostPixels,
                             video.height));
   }
-  const auto planes = video.planes();
+  const auto planes = format::planes(video, layout);
   if (!planes) return tl::unexpected(planes.error());
-  const bool own = !layout.offsets.empty();
-  if (own && (layout.offsets.size() < space->planes || layout.strides.size() < space->planes)) {
-    return fail(Code::kProtocol, "the producer described fewer planes than its video has");
-  }
   std::vector<Extent> extents;
   for (std::size_t plane = 0; plane < space->planes; ++plane) {
     const unsigned h = plane == 0 ? 0 : space->h;
     const unsigned v = plane == 0 ? 0 : space->v;
     const std::uint64_t row = ((static_cast<std::uint64_t>(video.width) + (1u << h) - 1) >> h) * space->bytes;
     const std::uint64_t rows = (static_cast<std::uint64_t>(video.height) + (1u << v) - 1) >> v;
-    const std::uint64_t offset = own ? layout.offsets[plane] : (*planes)[plane].offset;
-    const std::uint64_t stride = own ? layout.strides[plane] : (*planes)[plane].stride;
+    const auto [offset, stride, all_rows] = (*planes)[plane];
     if (stride < row) return fail(Code::kProtocol, "the producer described rows that overlap");
     for (std::uint64_t y = 0; y < rows; ++y) add_extent(extents, offset + y * stride, row);
   }

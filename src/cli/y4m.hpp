@@ -9,7 +9,8 @@ namespace framelane::cli {
 /// Which of its bytes belong to the picture, in the order of a Y4M file; neighbours are joined. Without a layout the
 /// planes lie as the caps imply. Errors: kUnsupported (a format that Y4M lacks; names those that it has), kProtocol (a
 /// layout that can't be).
-[[nodiscard]] Result<std::vector<Extent>> picture_extents(const format::VideoFormat& video, const PlaneLayout& layout);
+[[nodiscard]] Result<std::vector<Extent>> picture_extents(const format::VideoFormat& video,
+                                                          const format::PlaneLayout& layout);
 
 /// "YUV4MPEG2 W640 …", without the end of the line, as caps. Errors: kProtocol, kUnsupported.
 [[nodiscard]] Result<std::string> y4m_caps(std::string_view header);

@@ -256,7 +256,11 @@ Result<SendOutcome> ControlSocket::send_datagram(std::span<const std::byte> data
 }
 
 Result<std::optional<Received>> ControlSocket::receive() {
+  std::byte first{};
+  iovec room{&first, sizeof first};  // without any, qemu-user says 0
   msghdr peek{};
+  peek.msg_iov = &room;
+  peek.msg_iovlen = 1;
   const ssize_t size = receive_datagram(fd_.get(), peek, MSG_PEEK | MSG_TRUNC);
   if (size < 0 && errno == EAGAIN) return std::nullopt;
   if (size < 0) return receive_error();
