@@ -23,6 +23,8 @@ std::string printable(std::string_view text, std::size_t most) {
   return out;
 }
 
+std::string quoted(std::string_view path) { return '\'' + printable(path, 200) + '\''; }
+
 std::string system_words(int error) {
   std::string words = std::generic_category().message(error);
   if (error == EMFILE) words += " in this process; raise ulimit -n";

@@ -33,7 +33,7 @@ bool cut(int fd, std::uint64_t size) {
 
 Result<ByteSink> ByteSink::open(const std::string& path, const Interruption* interruption) {
   const bool standard = path == "-";
-  const std::string name = standard ? "standard output" : "'" + base::printable(path, 200) + "'";
+  const std::string name = standard ? "standard output" : base::quoted(path);
   base::UniqueFd fd(standard ? fcntl(STDOUT_FILENO, F_DUPFD_CLOEXEC, 3)
                              : open_patiently(path, O_WRONLY | O_CREAT | O_CLOEXEC, interruption));
   if (!fd.valid()) return cannot("write", name, errno);

@@ -20,7 +20,7 @@ namespace framelane::cli {
 
 Result<ByteSource> ByteSource::open(const std::string& path, const Interruption* interruption) {
   const bool standard = path == "-";
-  const std::string name = standard ? "standard input" : "'" + base::printable(path, 200) + "'";
+  const std::string name = standard ? "standard input" : base::quoted(path);
   base::UniqueFd fd(standard ? fcntl(STDIN_FILENO, F_DUPFD_CLOEXEC, 3)
                              : open_patiently(path, O_RDONLY | O_CLOEXEC, interruption));
   if (!fd.valid()) return cannot("read", name, errno);

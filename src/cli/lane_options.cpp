@@ -71,8 +71,8 @@ void add_ends_options(CLI::App& command, ConsumerSettings& settings) { add_share
 Result<void> check_key_file(const std::string& path) {
   if (path.empty() || access(path.c_str(), R_OK) == 0) return {};
   const int error = errno;
-  return fail(Code::kInvalidArgument, "the file of --psk-file, '" + base::printable(path, 200) +
-                                          "', can't be read: " + base::system_words(error));
+  return fail(Code::kInvalidArgument,
+              "the file of --psk-file, " + base::quoted(path) + ", can't be read: " + base::system_words(error));
 }
 
 void add_producer_options(CLI::App& command, ProducerSettings& settings) {

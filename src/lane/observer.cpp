@@ -45,8 +45,7 @@ bool is_lane_name(const std::string& name) {
 }
 
 tl::unexpected<Error> unreadable(const std::string& directory, const std::error_code& error) {
-  return fail(Code::kSystem,
-              "cannot list the lane directory '" + base::printable(directory, 200) + "': " + error.message());
+  return fail(Code::kSystem, "cannot list the lane directory " + base::quoted(directory) + ": " + error.message());
 }
 
 // --- statistics
@@ -158,8 +157,8 @@ std::string_view to_string(LaneState state) noexcept {
 Result<std::vector<FoundLane>> find_lanes(const std::string& directory) {
   const std::string place = directory.empty() ? descriptor::runtime_dir() : directory;
   if (place[0] != '/') {
-    return fail(Code::kInvalidArgument, "the lane directory '" + base::printable(place, 200) +
-                                            "' is no absolute path; set FRAMELANE_DIR to one that begins with /");
+    return fail(Code::kInvalidArgument, "the lane directory " + base::quoted(place) +
+                                            " is no absolute path; set FRAMELANE_DIR to one that begins with /");
   }
   if (auto safe = transport::check_directory(place); !safe) {
     if (safe.error().code == Code::kNotFound) return std::vector<FoundLane>();

@@ -63,9 +63,9 @@ Result<void> check_kinds(const descriptor::Descriptor& descriptor) {
 Result<std::string> stream_path(const std::string& socket_path) {
   std::string path = socket_path + ".stream";
   if (path.size() <= descriptor::kMaxSocketPath) return path;
-  return fail(Code::kTooLarge, "the socket's path '" + base::printable(path, 200) + "' has " +
-                                   std::to_string(path.size()) + " bytes, and the system allows " +
-                                   std::to_string(descriptor::kMaxSocketPath) + "; use a shorter directory or name");
+  return fail(Code::kTooLarge, "the socket's path " + base::quoted(path) + " has " + std::to_string(path.size()) +
+                                   " bytes, and the system allows " + std::to_string(descriptor::kMaxSocketPath) +
+                                   "; use a shorter directory or name");
 }
 
 // --- consumers

@@ -75,10 +75,10 @@ std::shared_ptr<ConsumerLink> ConsumerTable::remove(ConsumerId id) {
 void ConsumerTable::replace(std::shared_ptr<ConsumerLink> removed) {
   auto next = std::make_unique<Snapshot>();
   for (const auto& link : links_) next->links[next->count++] = link.get();
+  FRAMELANE_CRASH_POINT("join: before the table is published");
   // SYNC JOIN (release side): met by the load after the fence in finish_publish. A publish that misses this table
   // stored its tag before our store, so the joiner's look at the tag before its first sleep finds it; anything weaker
   // loses that wake.
-  FRAMELANE_CRASH_POINT("join: before the table is published");
   published_.store(next.get(), std::memory_order_seq_cst);
   FRAMELANE_CRASH_POINT("join: table published, before the fence");
   base::full_fence();

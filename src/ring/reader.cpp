@@ -113,9 +113,9 @@ Reader::Took Reader::take(std::uint64_t tag, Taken& taken, ControlIn& control) {
       taken.inline_words[i] = line.inline_words[i].load(relaxed);
     }
   }
+  FRAMELANE_CRASH_POINT("T2: words copied");
   // SYNC LAPPED (acquire side): if one of these words is of a later frame, T4 finds the tag retired. For a slot, too:
   // the RMW of T3 is an acquire of the hold bits only, and says nothing of loads before it.
-  FRAMELANE_CRASH_POINT("T2: words copied");
   base::acquire_fence();
   const bool in_slot = !taken.is_inline && !taken.marker;
   if (in_slot) {
@@ -140,9 +140,9 @@ Reader::Took Reader::take(std::uint64_t tag, Taken& taken, ControlIn& control) {
     if (in_slot) release(taken.slot);
     return Took::kFault;
   }
+  FRAMELANE_CRASH_POINT("T6: before the cursor");
   // T6. SYNC TAKE (release side): the bit comes before the cursor. SYNC FULL (consumer side): the cursor comes before
   // the look at the flag.
-  FRAMELANE_CRASH_POINT("T6: before the cursor");
   advance(cursor_ + 1);
   FRAMELANE_CRASH_POINT("T6: taken");
   return Took::kYes;
@@ -274,9 +274,9 @@ bool Reader::set_hold(std::uint16_t slot) noexcept {
 
 bool Reader::release(std::uint16_t slot) noexcept {
   is_held_[slot].store(false, std::memory_order_release);
+  FRAMELANE_CRASH_POINT("release: before the bit");
   // SYNC REUSE (release side): our last read of the slot comes before the producer's first write to it. relaxed would
   // let the producer scribble on a frame that is still being read.
-  FRAMELANE_CRASH_POINT("release: before the bit");
   page_->holds[slot / 32].fetch_and(~(1u << (slot % 32)), std::memory_order_seq_cst);
   FRAMELANE_CRASH_POINT("release: bit cleared, before the look at the producer");
   wake_waiting_producer();

@@ -246,9 +246,9 @@ void Writer::write_entry(std::uint16_t flags, const Outgoing& frame, std::uint16
       line.inline_words[i].store(word, relaxed);
     }
   }
+  FRAMELANE_CRASH_POINT("P3: words written, before the head");
   // SYNC HEAD (release side): before the tag, so that whoever sees a consumer's cursor behind this entry also sees the
   // head behind it. After the tag, a fast consumer would seem to be ahead of the producer and be evicted.
-  FRAMELANE_CRASH_POINT("P3: words written, before the head");
   head_.store(seq + 1, std::memory_order_release);
   table_.begin_publish();
   FRAMELANE_CRASH_POINT("P4: before the tag");

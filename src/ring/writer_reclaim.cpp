@@ -129,17 +129,17 @@ void Writer::finish_retire(std::uint64_t oldest) noexcept {
   // before oldest_live says so, a reader that finds its entry overwritten would find no oldest_live beyond it.
   oldest_.store(oldest, std::memory_order_release);
   update_gate();
+  FRAMELANE_CRASH_POINT("R3: before the fence");
   // R3. SYNC HOLD (producer side): RETIRED in the tag, then the hold bits; the consumer sets its bit, then looks at the
   // tag again. Without the full fence both can miss each other, and the slot is reused under the reader.
-  FRAMELANE_CRASH_POINT("R3: before the fence");
   base::full_fence();
   FRAMELANE_CRASH_POINT("R4: before the look at the hold bits");
   free_unheld();
 }
 
 void Writer::pass_over_one() noexcept {
-  // From the oldest through the first frame that a slow consumer hasn't read: exactly one unread frame goes.
   FRAMELANE_CRASH_POINT("pass over: begun");
+  // From the oldest through the first frame that a slow consumer hasn't read: exactly one unread frame goes.
   const std::uint64_t head = head_.load(std::memory_order_relaxed);
   std::uint64_t seq = oldest_.load(std::memory_order_relaxed);
   for (bool unread = false; !unread && seq < head; ++seq) {

@@ -39,7 +39,7 @@ bool is_other_file(const std::string& path) {
 }
 
 tl::unexpected<Error> connect_error(const std::string& path) {
-  const std::string what = "cannot connect to the lane '" + base::printable(path, 200) + "': ";
+  const std::string what = "cannot connect to the lane " + base::quoted(path) + ": ";
   switch (errno) {
     case ENOENT:
     case ENOTDIR:

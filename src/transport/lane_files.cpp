@@ -39,7 +39,7 @@ struct Registry {
   std::set<Key> claimed;
 };
 
-std::string quoted(const std::string& path) { return '\'' + base::printable(path, 200) + '\''; }
+using base::quoted;
 
 /// An error for `what` that failed with errno.
 tl::unexpected<Error> system_error(const std::string& what) {

@@ -31,7 +31,7 @@ struct Secret {
   std::array<char, size> bytes{};
 };
 
-std::string quoted(const std::string& path) { return "'" + base::printable(path, 200) + "'"; }
+using base::quoted;
 
 tl::unexpected<Error> file_error(Code code, const std::string& path, const std::string& what) {
   return fail(code, "psk-file " + quoted(path) + what + "; make one with: echo \"lane:$(openssl rand -hex 32)\" > " +

@@ -101,15 +101,13 @@ Result<base::UniqueFd> listen_uds(const std::string& path) {
   struct stat status {};
   if (lstat(path.c_str(), &status) == 0) {
     if (!S_ISSOCK(status.st_mode)) {
-      return fail(Code::kInvalidArgument,
-                  "a file that is no socket lies at '" + base::printable(path, 200) + "': remove it");
+      return fail(Code::kInvalidArgument, "a file that is no socket lies at " + base::quoted(path) + ": remove it");
     }
-    if (unlink(path.c_str()) != 0)
-      return socket_error("cannot remove the stale socket '" + base::printable(path, 200) + "'");
+    if (unlink(path.c_str()) != 0) return socket_error("cannot remove the stale socket " + base::quoted(path));
   }
   auto fd = stream_socket(AF_UNIX);
   if (!fd) return fd;
-  const std::string what = "cannot listen on '" + base::printable(path, 200) + "'";
+  const std::string what = "cannot listen on " + base::quoted(path);
   // bind() gives the file the socket's mode (less the umask), so that it is never open to others.
   if (fchmod(fd->get(), 0600) != 0) return socket_error(what);
   if (bind(fd->get(), reinterpret_cast<const sockaddr*>(&*address), sizeof *address) != 0) return socket_error(what);
@@ -123,7 +121,7 @@ Result<base::UniqueFd> connect_uds(const std::string& path) {
   auto fd = stream_socket(AF_UNIX);
   if (!fd) return fd;
   if (connect(fd->get(), reinterpret_cast<const sockaddr*>(&*address), sizeof *address) == 0) return fd;
-  return socket_error("cannot connect to '" + base::printable(path, 200) + "'");
+  return socket_error("cannot connect to " + base::quoted(path));
 }
 
 // --- TCP

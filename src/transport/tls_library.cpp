@@ -56,10 +56,10 @@ Result<TlsLibrary> TlsLibrary::load(const std::string& file) {
   const auto* const version = static_cast<const char*>(dlsym(handle, kTlsVersionSymbol));
   const auto open = reinterpret_cast<TlsOpen>(dlsym(handle, kTlsOpenSymbol));
   if (version == nullptr || open == nullptr) {
-    return fail(Code::kUnsupported, "'" + base::printable(file, 200) + "' isn't Framelane's TLS library" + kRemedy);
+    return fail(Code::kUnsupported, base::quoted(file) + " isn't Framelane's TLS library" + kRemedy);
   }
   if (std::string_view(version) != FRAMELANE_VERSION) {
-    return fail(Code::kUnsupported, "'" + base::printable(file, 200) + "' is of version " + base::printable(version) +
+    return fail(Code::kUnsupported, base::quoted(file) + " is of version " + base::printable(version) +
                                         ", and this is " FRAMELANE_VERSION + kRemedy);
   }
   return TlsLibrary(open);
